@@ -21,6 +21,7 @@ from rich.table import Table
 from tools.plot import Chart, Line, render_svg
 from trimtab.apps.simulate.policies import find_policy, settings_of
 from trimtab.core.framework.interface import ALL_ROWS
+from trimtab.core.model.duration import HOUR
 from trimtab.core.model.resources import CPU
 from trimtab.core.plugins.peak_risk import PeakRisk, RiskInputs, mean_and_variance, risk
 from trimtab.core.tables import Floats
@@ -28,7 +29,6 @@ from trimtab.sim.scenario import Scenario
 from trimtab.sim.shipped import find_scenario
 from trimtab.sim.simulation import Simulation
 from trimtab.sim.usage import StepUsage
-from trimtab.sim.usage_patterns import HOUR
 
 HOT_SHARE = 0.8
 CLASSES = 10

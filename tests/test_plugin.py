@@ -3,8 +3,8 @@
 from trimtab import plugin
 
 NAMES = (
-    "ALL_ROWS ArgumentError Bools Cacheable Change CustomNormalise Duration ExplainNote Filter FilterStatus Ints MAX_SCORE "
-    "NeedsKinds NeedsKindsForSomePods Node NodeSubset Normalise Note ObservesPods Permit Plugin Pod PostFilter PreBind "
+    "ALL_ROWS ArgumentError Bools Cacheable Change CustomNormalise Duration ExplainNote Filter FilterStatus Ints Log "
+    "MAX_SCORE NeedsKinds NeedsKindsForSomePods Node NodeSubset Normalise ObservesPods Permit Plugin Pod PostFilter PreBind "
     "PreEnqueue PreFilter PreFilterResult PreFilterStatus PreemptionCandidate QueueSort QueueingHint Reject Requirement "
     "Reserve Rows Score StageResult StageStatus Strategy StrategyContext Suggestion View Wait Warn filter_codes setting"
 )

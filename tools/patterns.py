@@ -12,7 +12,8 @@ from pathlib import Path
 
 import numpy as np
 
-from trimtab.sim.usage_patterns import DAY, HOUR, Bursty, Daily, Noisy, Ramp, Recorded, Steady, Surge, UsagePattern
+from trimtab.core.model.duration import DAY, HOUR
+from trimtab.sim.usage_patterns import Bursty, Daily, Noisy, Ramp, Recorded, Steady, Surge, UsagePattern
 
 FILE = Path(__file__).resolve().parent.parent / "docs" / "img" / "patterns.svg"
 PANEL_WIDTH, PANEL_HEIGHT, COLUMNS = 300, 120, 2

@@ -23,10 +23,10 @@ from trimtab.core.model.events import ConfigText
 from trimtab.kube.credentials import Credentials
 from trimtab.kube.credentials.kubeconfig import ClusterConfig, UserConfig
 from trimtab.kube.preflight import PreflightError
-from trimtab.sim.shadow.report import Policy, Report
+from trimtab.sim.shadow.report import FollowedPolicy, Report
 
 CREDENTIALS = Credentials(ClusterConfig(server="http://127.0.0.2:1"), UserConfig(), "test")
-POLICY = Policy("policy.yaml", ("trimtab",), "digest")
+POLICY = FollowedPolicy("policy.yaml", ("trimtab",), "digest")
 
 
 def process(transport: FakeTransport | None = None, **options: Any) -> ShadowProcess:

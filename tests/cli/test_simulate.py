@@ -44,7 +44,7 @@ def test_the_same_bytes_again(small: Path, tmp_path: Path) -> None:
 def test_files_are_written_where_asked(small: Path, tmp_path: Path) -> None:
     """Without --out, each by its own flag, also into a folder that is not there yet."""
     html, as_json, as_csv = (tmp_path / "new" / name for name in ("a.html", "b.json", "c.csv"))
-    result = simulate(small, "--seed", 7, "--html", html, "--json", as_json, "--csv", as_csv)
+    result = simulate(small, "--seed", 7, "--html", html, "--json-file", as_json, "--csv", as_csv)
     assert 0 == result.exit_code
     assert [7] == json.loads(as_json.read_text())["seeds"]
     assert f"trimtab simulate {small} --policy stock --policy PeakRisk --seed 7" in html.read_text()
@@ -212,7 +212,7 @@ def test_a_pipe_is_not_replaced(small: Path, tmp_path: Path) -> None:
     """Nor a device, such as /dev/stdout: found before the first run."""
     pipe = tmp_path / "pipe"
     os.mkfifo(pipe)
-    result = simulate(small, "--json", pipe)
+    result = simulate(small, "--json-file", pipe)
     assert (2, True) == (result.exit_code, pipe.is_fifo())
     assert f"{pipe} cannot be written: it is not a regular file." in result.stderr
 
@@ -247,7 +247,7 @@ def test_ray_that_is_not_installed(small: Path, monkeypatch: pytest.MonkeyPatch)
 
 def test_compaction(small: Path, tmp_path: Path) -> None:
     """A table of its own, and a section of the results."""
-    result = simulate(small, "--seed", 1, "--policy", "stock", "--compaction", "--json", tmp_path / "r.json")
+    result = simulate(small, "--seed", 1, "--policy", "stock", "--compaction", "--json-file", tmp_path / "r.json")
     assert 0 == result.exit_code
     assert "nodes needed for the pods of the fullest moment" in result.stdout
     found = json.loads((tmp_path / "r.json").read_text())["compaction"]["stock"]

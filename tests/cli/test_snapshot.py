@@ -14,7 +14,7 @@ from trimtab.apps.snapshot import take
 from trimtab.apps.snapshot.objects import SnapshotFailed
 from trimtab.apps.snapshot.take import Snapshot, SnapshotOptions
 from trimtab.cli import main
-from trimtab.sim.snapshot_document import History, Metadata, Sample, Series, Usage
+from trimtab.sim.snapshot_document import History, Metadata, PastUsage, Sample, Usage
 
 
 def run_snapshot(*arguments: str) -> tuple[int, str]:
@@ -26,7 +26,7 @@ TAKEN = Snapshot(
     Metadata(datetime(2026, 1, 31, tzinfo=UTC), missing=("csinodes",)),
     {"nodes": [], "pods": [], "services": []},
     Usage({"a": Sample(1.0, 5.0)}),
-    History(0.0, 60.0, {"a": Series((1.0, 2.0))}),
+    History(0.0, 60.0, {"a": PastUsage((1.0, 2.0))}),
     ("query x failed \x1b[2J",),
 )
 

@@ -18,7 +18,7 @@ from trimtab.config.registry import IN_TREE
 from trimtab.config.schema import dump_fields
 from trimtab.core.framework.profile import Profile, plugin_name
 from trimtab.core.model.duration import Duration
-from trimtab.core.plugins.dynamic import DEFAULT_POLICY, HotValue, Policy, Predicate, Priority
+from trimtab.core.plugins.dynamic import DEFAULT_POLICY, DynamicSchedulerPolicy, HotValue, Predicate, Priority
 from trimtab.core.plugins.load_aware_scheduling import LoadAwareScheduling
 from trimtab.core.plugins.load_aware_scheduling.arguments import Aggregated, ByResource
 from trimtab.core.plugins.rescheduler import Rescheduler
@@ -150,7 +150,8 @@ def test_crane() -> None:
     assert (Predicate("cpu_usage_avg_5m", 0.7),) == policy.predicate
     assert (Priority("mem_usage_max_avg_1d", 1),) == policy.priority
     assert (300.0, 3) == (policy.hot_value[0].time_range, policy.hot_value[0].count)
-    assert DEFAULT_POLICY == build_plugin("Dynamic", IN_TREE["Dynamic"], {"policy": {}}).policy == Policy()  # type: ignore[attr-defined]
+    default = DynamicSchedulerPolicy()
+    assert DEFAULT_POLICY == build_plugin("Dynamic", IN_TREE["Dynamic"], {"policy": {}}).policy == default  # type: ignore[attr-defined]
 
 
 POLICY_HEAD = "apiVersion: scheduler.policy.crane.io/v1alpha1\nkind: DynamicSchedulerPolicy\n"
@@ -179,7 +180,7 @@ def test_a_policy_in_a_file(tmp_path: Path) -> None:
     )
     found = with_policy(tmp_path, POLICY_HEAD + spec)
     (profile,) = found.settings.profiles
-    expected = Policy((), (Predicate("cpu_usage_avg_5m", 0.7),), (), (HotValue(Duration(60), 3),))
+    expected = DynamicSchedulerPolicy((), (Predicate("cpu_usage_avg_5m", 0.7),), (), (HotValue(Duration(60), 3),))
     assert expected == named(profile, "Dynamic").policy
     (told,) = [str(note) for note in found.notes if "crane.yaml" in str(note)]
     assert told.endswith("crane.yaml:4:3: spec: without syncPolicy Crane ignores cpu_usage_avg_5m; here all count")

@@ -12,7 +12,7 @@ from hypothesis import strategies as st
 
 from tests.build import term
 from tests.core.plugins.storage_builders import claim, claim_ref, storage_class, uses, volume
-from trimtab.core.model.csi_migration import ZONE
+from trimtab.core.model.node import ZONE
 from trimtab.core.model.objects import Object
 from trimtab.core.model.pod import Volume
 from trimtab.core.model.selectors import LabelSelector

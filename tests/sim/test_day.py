@@ -3,9 +3,9 @@
 import pytest
 
 from tests.sim.demo_recording import day_scenes, record_demo
+from trimtab.core.model.duration import HOUR
 from trimtab.core.model.resources import CPU, MEMORY
 from trimtab.sim.demo.day import DAY_PLAY
-from trimtab.sim.usage_patterns import HOUR
 
 MIB = 1024 * 1024
 

@@ -18,6 +18,7 @@ from tests.sim.small_world import node, nodes, ready_names, scenario, simulate, 
 from tests.sim.world_checks import Bound, agrees, over_allocatable
 from trimtab.config.kube_scheduler import parse
 from trimtab.core.cluster.invariants import check_invariants
+from trimtab.core.model.duration import HOUR
 from trimtab.core.model.events import BindFailed
 from trimtab.core.model.objects import Service
 from trimtab.core.model.pod import PodSpec, Volume
@@ -42,7 +43,7 @@ from trimtab.sim.scenario import (
     TracedPod,
 )
 from trimtab.sim.simulation import IDLE_TICK, Simulation
-from trimtab.sim.usage_patterns import HOUR, Bursty, Daily, Noisy, Steady
+from trimtab.sim.usage_patterns import Bursty, Daily, Noisy, Steady
 
 
 def by_load() -> Settings:

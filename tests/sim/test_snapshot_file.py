@@ -19,7 +19,7 @@ from trimtab.core.model.events import HistoryRead, LeaseAcquired, SamplesRead, T
 from trimtab.core.model.readings import Subject, Unit
 from trimtab.core.model.schedule_result import Decision, Placement
 from trimtab.sim import snapshot_file
-from trimtab.sim.snapshot_document import History, Sample, Series, Usage
+from trimtab.sim.snapshot_document import History, PastUsage, Sample, Usage
 from trimtab.sim.snapshot_file import SnapshotError, read_snapshot
 
 SAMPLE = {"cpu": 250.5, "memory": 1048576, "measured": 1769846395.5}
@@ -60,7 +60,7 @@ def test_usage_and_history(tmp_path: Path) -> None:
     found = read_snapshot(write(tmp_path, whole))
     node, pod = Sample(1769846395.5, 250.5, 1048576, {"psi.cpu": 0.5}), Sample(5, 7)
     assert Usage({"n-1": node}, {"shop/web-1": pod}) == found.usage
-    assert History(600, 300, {}, {"shop/web-1": Series((1, None, 2.5))}) == found.history
+    assert History(600, 300, {}, {"shop/web-1": PastUsage((1, None, 2.5))}) == found.history
     assert found.history is not None and 3 == found.history.steps
     assert found.usage is not None
     assert [

@@ -11,7 +11,7 @@ from tests.sim.snapshot_clusters import cluster, replica, used, worker
 from trimtab.config.kube_scheduler import default_configuration
 from trimtab.sim.scenario import PodTemplate, Scenario, TracedPod
 from trimtab.sim.simulation import Simulation
-from trimtab.sim.snapshot_document import History, Sample, Series, Usage
+from trimtab.sim.snapshot_document import History, PastUsage, Sample, Usage
 from trimtab.sim.snapshot_scenario import scenario_of, unmeasured
 
 MIB = 2.0**20
@@ -50,7 +50,7 @@ def test_usage_from_samples_history_or_requests(tmp_path: Path) -> None:
     """A sample lasts; a history repeats, with its gaps filled; without either, and for one missing resource, requests."""
     pods = [replica(name, "n-1", memory="64Mi") for name in ("measured", "recorded", "unknown", "half")]
     samples = {"shop/measured": used(250, MIB), "shop/half": Sample(1.0, cpu=5.0)}
-    series = {"shop/recorded": Series((None, 100.0, None, 300.0), (MIB, 2 * MIB, MIB, MIB))}
+    series = {"shop/recorded": PastUsage((None, 100.0, None, 300.0), (MIB, 2 * MIB, MIB, MIB))}
     snapshot = cluster(
         tmp_path, [worker("n-1")], pods, usage=Usage({}, samples), history=History(0.0, 60.0, {}, series)
     )
@@ -91,6 +91,33 @@ def test_what_a_node_uses_beyond_its_pods_goes_on(samples: dict[str, Sample], be
     moment = np.array([1.0])
     assert [beyond] == measured.system_cpu.amounts(moment, 0.0, 1).tolist()
     assert [0.0] == unknown.system_cpu.amounts(moment, 0.0, 1).tolist()
+
+
+@pytest.mark.parametrize(
+    ("node", "expected", "beyond"),
+    [
+        (1300.0, {"a": 400.0, "b": 300.0, "c": 600.0}, 0.0),  # 900 left for the 1000 and 2000 that b and c request
+        (4000.0, {"a": 400.0, "b": 1000.0, "c": 2000.0}, 600.0),
+        (300.0, {"a": 400.0, "b": 0.0, "c": 0.0}, 0.0),
+        (None, {"a": 400.0, "b": 1000.0, "c": 2000.0}, 0.0),
+    ],
+)
+@pytest.mark.parametrize("recorded", [False, True])
+def test_unmeasured_pods_share_what_their_node_uses_beyond_measured_ones(
+    recorded: bool, node: float | None, expected: dict[str, float], beyond: float, tmp_path: Path
+) -> None:
+    """By their requests, and never with more than these; a history without a sample is a measurement, too."""
+    pods = [replica("a", "n-1"), replica("b", "n-1"), replica("c", "n-1", cpu="2"), replica("elsewhere", "n-2")]
+    samples = {} if recorded else {"shop/a": used(400)}
+    series = {"shop/a": PastUsage((400.0, 400.0, None))} if recorded else {}
+    usage = Usage({} if node is None else {"n-1": Sample(1.0, cpu=node)}, samples)
+    history = History(0.0, 60.0, {}, series)
+    scenario = scenario_of(cluster(tmp_path, [worker("n-1"), worker("n-2")], pods, usage=usage, history=history))
+    found = {
+        name: each.template.cpu.amounts(np.array([1.0]), 0.0, 1).item() for name, each in pods_by_name(scenario).items()
+    }
+    assert {**expected, "elsewhere": 1000.0} == pytest.approx(found)
+    assert beyond == pytest.approx(scenario.nodes[0].system_cpu.amounts(np.array([1.0]), 0.0, 1).item())
 
 
 def test_pods_that_take_no_part(tmp_path: Path) -> None:

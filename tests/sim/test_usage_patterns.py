@@ -3,9 +3,8 @@
 import numpy as np
 import pytest
 
+from trimtab.core.model.duration import DAY, HOUR
 from trimtab.sim.usage_patterns import (
-    DAY,
-    HOUR,
     Bursty,
     Daily,
     Noisy,

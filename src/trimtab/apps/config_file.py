@@ -39,6 +39,10 @@ class IncludedFiles:
         self.states[full] = content
         return str(full), content
 
+    def contents(self) -> tuple[tuple[str, bytes], ...]:
+        """The files that could be read, by their full paths."""
+        return tuple((str(path), state) for path, state in self.states.items() if isinstance(state, bytes))
+
 
 @dataclass(frozen=True)
 class ConfigFile:
@@ -55,8 +59,7 @@ class ConfigFile:
 
     def text(self, content: bytes) -> ConfigText:
         """What a recording keeps of it: the content that was parsed last, and the files that it includes."""
-        files = ((str(path), state) for path, state in self.included_states.items() if isinstance(state, bytes))
-        return ConfigText(str(self.path), content, tuple(files))
+        return ConfigText(str(self.path), content, self.included.contents() if self.included is not None else ())
 
     def forget_included(self) -> None:
         """Call before parsing anew, which reads the files that are still included."""

@@ -65,6 +65,7 @@ from trimtab.sources.interface import HistoryRange
 from trimtab.sources.poller import HISTORY_RANGES, SourceEvent
 from trimtab.wire.node import NodeReader
 from trimtab.wire.pod import PodReader
+from trimtab.wire.pod_template import DEFAULT_SCHEDULER
 from trimtab.wire.requests import NODES, PODS, Request
 
 log = logging.getLogger(__name__)
@@ -75,7 +76,6 @@ LOW_PRIORITY_DRAIN_SECONDS = 3.0
 STALL_SECONDS = 20.0
 READ_TIMEOUT = 30.0
 MAX_LIST_BYTES = 256 << 20  # metrics.k8s.io has no pagination
-STOCK_PROFILE = "default-scheduler"
 CORE_KINDS = ("pods", "nodes")
 NOT_SERVING = Serving()
 NO_LIVE_MOVES = "moves are not carried out on a live cluster by this version: use observe"
@@ -160,7 +160,7 @@ class Process:
         self.credentials, self.options = credentials, options
         self.recorder = LoggingRecorder()
         self.engine = Engine(configuration.settings, self.recorder)
-        self.engine.controller(Scheduling).evaluator.stock = default_profile(STOCK_PROFILE)
+        self.engine.controller(Scheduling).evaluator.stock = default_profile(DEFAULT_SCHEDULER)
         self.recording = open_recording(options.recording, self.engine) if options.recording is not None else None
         self.clock, random, reader = Clock(), Random(), PodReader()
         connection, leader = configuration.client_connection, configuration.leader_election

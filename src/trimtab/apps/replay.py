@@ -21,6 +21,7 @@ from trimtab.apps.config_file import recorded_files
 from trimtab.apps.plugins import PluginError, installed_plugins, installed_strategies
 from trimtab.apps.process import configuration_for
 from trimtab.apps.recording import RecordingReader
+from trimtab.apps.runtime import DECISIONS_PER_TURN
 from trimtab.config.diagnostics import ConfigError
 from trimtab.config.kube_scheduler import default_configuration, parse
 from trimtab.core.controllers import Output
@@ -36,7 +37,6 @@ from trimtab.sources.registry import SOURCE_SETTINGS
 
 MAX_DIFFERENCES = 10  # that are kept
 MAX_SETTLING_TURNS = 100_000
-DECISIONS_PER_TURN = 8
 TOLERANCE = 1e-9
 
 

@@ -32,7 +32,7 @@ from trimtab.kube.credentials import Credentials
 from trimtab.kube.informers import Informers
 from trimtab.kube.preflight import check_access
 from trimtab.kube.transport import AiohttpTransport, ReadOnlyTransport, Transport
-from trimtab.sim.shadow.report import Policy, Report, ReportError, encode_report, make_report, resume
+from trimtab.sim.shadow.report import FollowedPolicy, Report, ReportError, encode_report, make_report, resume
 from trimtab.sim.shadow.shadow import Shadow
 from trimtab.wire.pod import PodReader
 from trimtab.wire.requests import Request
@@ -51,16 +51,16 @@ class OutputError(Exception):
 class ShadowOptions:
     """What the command line sets."""
 
-    policy: Policy
+    policy: FollowedPolicy
     duration: float | None = None  # in seconds, of this run and those that it continues
     out: Path | None = None
     on_report: Callable[[Report], None] = lambda report: None
 
 
-def policy_of(configuration: Configuration, config: ConfigText, *, cumulative: bool = False) -> Policy:
+def policy_of(configuration: Configuration, config: ConfigText, *, cumulative: bool = False) -> FollowedPolicy:
     """The policy in a configuration file, with a digest of all that was read."""
     profiles = tuple(each.name for each in configuration.settings.profiles)
-    return Policy(config.file, profiles, config_digest(config), cumulative)
+    return FollowedPolicy(config.file, profiles, config_digest(config), cumulative)
 
 
 class ShadowProcess:

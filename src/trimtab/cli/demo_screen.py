@@ -9,10 +9,10 @@ import textwrap
 from collections.abc import Callable, Iterable, Iterator
 
 from trimtab.apps.demo import DemoEnded, NodeLabelled, PodDecided, SceneStarted
-from trimtab.core.model.resources import CPU, MEMORY
+from trimtab.core.model.duration import DAY, HOUR
+from trimtab.core.model.resources import CPU, GIB, MEMORY, MIB
 from trimtab.sim.demo.hot_node import HOT_NODE, Outcome
 from trimtab.sim.demo.snapshot import NodeSnapshot, ResourceSnapshot, WorldSnapshot
-from trimtab.sim.usage_patterns import DAY, HOUR
 
 Line = tuple[tuple[str, str], ...]
 
@@ -20,8 +20,7 @@ WIDTH = 100
 LABELS, FIGURES = 28, 14  # widths left of the bars, and right of each
 SHORTEST_BAR, LONGEST_BAR = 6, 22
 WARM, HOT = 0.7, 0.9  # utilisation at which a bar changes colour
-CORE, MIB = 1000.0, 1024 * 1024
-GIB = 1024.0 * MIB
+CORE = 1000.0
 EMPTY: Line = (("", ""),)
 
 COMPARED = 68  # width of the labels in the comparison

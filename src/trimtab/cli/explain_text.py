@@ -6,9 +6,10 @@ from collections.abc import Callable, Iterator
 from datetime import UTC, datetime
 
 from trimtab.cli.page_client import Json
+from trimtab.core.model.duration import DAY
+from trimtab.core.model.resources import GIB
 
-GIB = 1 << 30
-DAY = 86400
+SIMULATED_BEFORE = 3650 * DAY
 
 ShowTime = Callable[[float], str]
 
@@ -20,10 +21,6 @@ def utc_time(at: float) -> str:
 def simulated_time(at: float) -> str:
     """Of a simulation, whose clock starts at midnight of its first day."""
     return f"day {at // DAY + 1:.0f} {datetime.fromtimestamp(at, UTC):%H:%M:%S}"
-
-
-DAY = 86400
-SIMULATED_BEFORE = 3650 * DAY
 
 
 def pod_lines(answer: Json, nodes: tuple[str, ...], show: ShowTime = utc_time) -> Iterator[str]:

@@ -70,7 +70,7 @@ def parse_measures(ctx: click.Context, param: click.Parameter, value: str) -> tu
 @click.option("--jobs", type=click.IntRange(1, 256), default=2, show_default=True, help="Runs at a time.")
 @click.option("--out", type=click.Path(path_type=Path), metavar="DIR", help="Keep runs and reports here, and resume.")
 @click.option("--html", type=click.Path(path_type=Path), metavar="FILE", help="Write a report for browsers.")
-@click.option("--json", "json_file", type=click.Path(path_type=Path), metavar="FILE", help="Write results as JSON.")
+@click.option("--json-file", type=click.Path(path_type=Path), metavar="FILE", help="Write results as JSON.")
 @click.option("--csv", "csv_file", type=click.Path(path_type=Path), metavar="FILE", help="Write a row for each run.")
 @click.option("--measures", default="main", callback=parse_measures, help="Columns: main, all, or names with commas.")
 @click.option("--fail-if", "conditions", multiple=True, metavar="EXPR", help='Exit with 3 if so, e.g. "hot80 > 0.02".')

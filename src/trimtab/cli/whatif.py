@@ -10,6 +10,7 @@ from typing import TYPE_CHECKING, NoReturn
 import click
 
 from trimtab.config.diagnostics import ConfigError, did_you_mean, printable
+from trimtab.core.model.duration import DAY
 
 if TYPE_CHECKING:
     from trimtab.config.configuration import Configuration
@@ -20,7 +21,7 @@ if TYPE_CHECKING:
 
 BAD_INPUT, WORSE, INTERRUPTED = 2, 1, 130
 LIVE = "the cluster"
-HISTORY, STEP = 24 * 3600.0, 300.0  # what is read of a live cluster, if a source has it
+HISTORY, STEP = DAY, 300.0  # what is read of a live cluster, if a source has it
 
 
 @dataclass(frozen=True)
@@ -77,7 +78,7 @@ def command(
 ) -> None:
     """Simulate a change of the cluster: what would be pending, and how hot would nodes get? Only reads.
 
-    Pods go on as they were measured; one that was not measured counts with its requests.
+    Pods go on as they were measured; one that was not measured counts with its requests, if its node's sample leaves as much.
 
     Exit code: 0, or 1 if the change leaves more pods pending, cannot be completed or loses pods, 2 if there is no answer, 130
     if interrupted.

@@ -10,17 +10,17 @@ from collections.abc import Callable, Mapping
 from dataclasses import dataclass
 from typing import Any
 
-from trimtab.config.config_node import INT32, ConfigNode, strings
+from trimtab.config.config_node import ConfigNode, strings
 from trimtab.config.yaml import ScalarNode
 from trimtab.core.framework.resource_amounts import ResourceAmounts, ResourceValues
 from trimtab.core.model.affinity import NodeAffinity, PreferredSchedulingTerm, TopologySpreadConstraint
 from trimtab.core.model.duration import Duration, format_duration
 from trimtab.core.model.resources import CPU, amounts
 from trimtab.core.model.selectors import LabelSelector, NodeSelectorTerm, Requirement, selector_error
+from trimtab.core.model.setting import INT32
+from trimtab.wire.affinity import PREFERRED, REQUIRED
 from trimtab.wire.quantity import QuantityError, nanos
 
-REQUIRED = "requiredDuringSchedulingIgnoredDuringExecution"
-PREFERRED = "preferredDuringSchedulingIgnoredDuringExecution"
 OPERATORS = ("In", "NotIn", "Exists", "DoesNotExist", "Gt", "Lt")
 HARD, SOFT = "DoNotSchedule", "ScheduleAnyway"
 POLICIES = ("Honor", "Ignore")

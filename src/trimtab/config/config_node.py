@@ -10,10 +10,7 @@ from dataclasses import dataclass, field
 
 from trimtab.config.diagnostics import ConfigError, Note, Problem, did_you_mean
 from trimtab.config.yaml import MappingNode, Position, ScalarNode, SequenceNode, YamlNode
-from trimtab.core.model.duration import parse_duration
-
-INT32 = (1 << 31) - 1
-INT64 = (1 << 63) - 1
+from trimtab.core.model.duration import INT64, parse_duration
 
 
 @dataclass(slots=True)

@@ -6,11 +6,11 @@ from collections.abc import Callable, Iterable, Mapping
 from dataclasses import dataclass, replace
 from typing import Any
 
-from trimtab.config.config_node import INT32, INT64, ConfigNode, Report, missing
+from trimtab.config.config_node import ConfigNode, Report, missing
 from trimtab.config.configuration import ClientConnection, Configuration, LeaderElection
 from trimtab.config.fields import VERSION, PluginCatalogue, Version, checked_fields, parse_version
 from trimtab.config.manifests import locate
-from trimtab.config.profiles import DEFAULT_SCHEDULER, DefaultBinder, ParsedProfile, parse_profiles
+from trimtab.config.profiles import DefaultBinder, ParsedProfile, parse_profiles
 from trimtab.config.registry import DEFAULT_BINDER, IN_TREE, default_profile
 from trimtab.config.schema import Parsed, fields_of, parse_entries
 from trimtab.config.trimtab.document import GROUP as TRIMTAB_GROUP
@@ -20,9 +20,11 @@ from trimtab.config.trimtab.plugin_sources import add_plugin_sources
 from trimtab.config.trimtab.settings import SourceSettings, TrimtabConfiguration
 from trimtab.config.yaml import MappingNode, ScalarNode, YamlNode
 from trimtab.core.load.settings import LoadSettings
-from trimtab.core.model.setting import setting
+from trimtab.core.model.duration import INT64
+from trimtab.core.model.setting import INT32, setting
 from trimtab.core.rescheduling.strategies.interface import Strategy
 from trimtab.core.settings import INITIAL_BACKOFF, MAX_BACKOFF, Settings
+from trimtab.wire.pod_template import DEFAULT_SCHEDULER
 
 KIND = "KubeSchedulerConfiguration"
 DEFAULT_PROFILE_NAME = "trimtab"

@@ -12,7 +12,7 @@ from collections.abc import Callable, Mapping
 from dataclasses import dataclass
 from functools import partial
 
-from trimtab.config.config_node import INT32, ConfigNode
+from trimtab.config.config_node import ConfigNode
 from trimtab.config.configuration import WrittenProfile
 from trimtab.config.diagnostics import Info, did_you_mean
 from trimtab.config.fields import VERSION, PluginCatalogue, checked_fields
@@ -21,10 +21,11 @@ from trimtab.config.registry import DEFAULT_BINDER, KUBERNETES_POINTS, POINTS, R
 from trimtab.config.yaml import MappingNode
 from trimtab.core.framework.interface import Plugin, QueueSort, Score
 from trimtab.core.framework.profile import POINT_INTERFACES, ExtensionPoint, Profile, build_profile
+from trimtab.core.model.setting import INT32
+from trimtab.wire.pod_template import DEFAULT_SCHEDULER
 
 ALL = "*"
 MULTI_POINT = "multiPoint"
-DEFAULT_SCHEDULER = "default-scheduler"
 _SCHEMA = "profiles[]"
 _POINT = f"{_SCHEMA}.plugins.POINT"
 

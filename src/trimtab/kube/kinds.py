@@ -25,18 +25,9 @@ from trimtab.core.model.objects import Object
 from trimtab.core.model.pod import Pod
 from trimtab.wire.forbidden import grant_remedy
 from trimtab.wire.node import NodeReader
-from trimtab.wire.objects import (
-    budgets,
-    namespaces,
-    pod_groups,
-    replica_sets,
-    replication_controllers,
-    services,
-    stateful_sets,
-)
 from trimtab.wire.pod import PodReader
+from trimtab.wire.readers import OBJECT_READERS
 from trimtab.wire.requests import NODES, PODS
-from trimtab.wire.storage import attachments, capacities, claims, classes, csi_drivers, csi_nodes, volumes
 from trimtab.wire.watch import Reader
 
 
@@ -110,43 +101,51 @@ def node_kind(reader: NodeReader) -> WatchedKind[Node]:
 
 @dataclass(frozen=True)
 class ExtraKind:
-    """A kind that plugins may need: its path, its reader, and the file that grants access to it."""
+    """A kind that plugins may need: the API that serves it, and the file that grants access to it."""
 
-    path: str
-    reader: Callable[[], Reader[Any]]
+    name: str
+    api: str
     role: str = "rbac.yaml"
     legacy_path: str = ""
     optional: bool = False
     dispensable: bool = False  # without permission, results are nearly as good
 
+    @property
+    def path(self) -> str:
+        return f"{self.api}/{self.name}"
 
+    @property
+    def reader(self) -> Callable[[], Reader[Any]]:
+        return OBJECT_READERS[self.name]
+
+
+_CORE, _APPS, _STORAGE = "/api/v1", "/apis/apps/v1", "/apis/storage.k8s.io/v1"
 _VOLUMES_ROLE = "rbac-volumes.yaml"
-_STORAGE_API = "/apis/storage.k8s.io/v1"
-
-EXTRA_KINDS: Mapping[str, ExtraKind] = {
-    "namespaces": ExtraKind("/api/v1/namespaces", namespaces),
-    "services": ExtraKind("/api/v1/services", services),
-    "replicationcontrollers": ExtraKind("/api/v1/replicationcontrollers", replication_controllers),
-    "replicasets": ExtraKind("/apis/apps/v1/replicasets", replica_sets),
-    "statefulsets": ExtraKind("/apis/apps/v1/statefulsets", stateful_sets),
-    "poddisruptionbudgets": ExtraKind("/apis/policy/v1/poddisruptionbudgets", budgets, "rbac-preemption.yaml"),
-    "persistentvolumeclaims": ExtraKind("/api/v1/persistentvolumeclaims", claims, _VOLUMES_ROLE),
-    "persistentvolumes": ExtraKind("/api/v1/persistentvolumes", volumes, _VOLUMES_ROLE),
-    "storageclasses": ExtraKind(f"{_STORAGE_API}/storageclasses", classes, _VOLUMES_ROLE),
-    "csinodes": ExtraKind(f"{_STORAGE_API}/csinodes", csi_nodes, _VOLUMES_ROLE),
-    "csidrivers": ExtraKind(f"{_STORAGE_API}/csidrivers", csi_drivers, _VOLUMES_ROLE),
-    "csistoragecapacities": ExtraKind(f"{_STORAGE_API}/csistoragecapacities", capacities, _VOLUMES_ROLE),
+_EXTRA_KINDS = (
+    ExtraKind("namespaces", _CORE),
+    ExtraKind("services", _CORE),
+    ExtraKind("replicationcontrollers", _CORE),
+    ExtraKind("replicasets", _APPS),
+    ExtraKind("statefulsets", _APPS),
+    ExtraKind("poddisruptionbudgets", "/apis/policy/v1", "rbac-preemption.yaml"),
+    ExtraKind("persistentvolumeclaims", _CORE, _VOLUMES_ROLE),
+    ExtraKind("persistentvolumes", _CORE, _VOLUMES_ROLE),
+    ExtraKind("storageclasses", _STORAGE, _VOLUMES_ROLE),
+    ExtraKind("csinodes", _STORAGE, _VOLUMES_ROLE),
+    ExtraKind("csidrivers", _STORAGE, _VOLUMES_ROLE),
+    ExtraKind("csistoragecapacities", _STORAGE, _VOLUMES_ROLE),
     # Attached volumes of deleted pods count against a node's limit; kube-scheduler did not read them before 1.33 either.
-    "volumeattachments": ExtraKind(f"{_STORAGE_API}/volumeattachments", attachments, _VOLUMES_ROLE, dispensable=True),
+    ExtraKind("volumeattachments", _STORAGE, _VOLUMES_ROLE, dispensable=True),
     # An API server accepts a definition in scheduling.k8s.io, Kubernetes' own group, but never serves it.
-    "podgroups": ExtraKind(
-        "/apis/scheduling.x-k8s.io/v1alpha1/podgroups",
-        pod_groups,
+    ExtraKind(
+        "podgroups",
+        "/apis/scheduling.x-k8s.io/v1alpha1",
         "components/gang/rbac-gang.yaml",
         legacy_path="/apis/scheduling.sigs.k8s.io/v1alpha1/podgroups",
         optional=True,
     ),
-}
+)
+EXTRA_KINDS: Mapping[str, ExtraKind] = {each.name: each for each in _EXTRA_KINDS}
 
 
 class UnknownKind(ValueError):

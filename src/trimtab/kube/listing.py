@@ -8,7 +8,7 @@ from typing import TypeVar
 
 from trimtab.kube.transport import Transport, Unreachable
 from trimtab.wire.decoding import Malformed, read_status
-from trimtab.wire.outcomes import Throttled, throttle
+from trimtab.wire.outcomes import FORBIDDEN, NOT_FOUND, Throttled, throttle
 from trimtab.wire.requests import list_request
 from trimtab.wire.watch import ListPage, Reader, Versioned, decode_list
 
@@ -17,7 +17,7 @@ T = TypeVar("T", bound=Versioned)
 LIST_TIMEOUT = 75.0  # the server itself gives up after 60 s
 PAGE_SIZE = 1_000
 MAX_PAGE_BYTES = 2 << 30
-FORBIDDEN, NOT_FOUND, GONE = 403, 404, 410
+GONE = 410
 TRANSIENT = (GONE, 429, 500, 502, 503, 504)
 ATTEMPTS = 4
 RETRY_AFTER = 1.0  # unless the server says when

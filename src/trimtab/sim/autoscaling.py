@@ -7,7 +7,7 @@ from itertools import count
 
 from msgspec.structs import replace
 
-from trimtab.core.model.node import Node
+from trimtab.core.model.node import HOSTNAME, Node
 from trimtab.core.model.pod import Pod
 from trimtab.core.model.resources import CPU
 from trimtab.sim.node_lifecycle import NodeLifecycle, drainable
@@ -15,7 +15,6 @@ from trimtab.sim.node_matching import selects, tolerates
 from trimtab.sim.owners import PodOwner
 from trimtab.sim.scenario import ClusterAutoscaling, HorizontalAutoscaling, SimulatedNode
 from trimtab.sim.usage import RESOURCES
-from trimtab.sim.volumes import HOSTNAME
 from trimtab.sim.world import World
 
 SCAN_INTERVAL = 10.0  # the cluster autoscaler's default

@@ -11,7 +11,7 @@ from collections.abc import Callable, Iterable, Mapping
 from msgspec.structs import replace
 
 from trimtab.core.model.pod import Pod
-from trimtab.core.model.taints import NO_EXECUTE, NO_SCHEDULE, UNSCHEDULABLE_TAINT, Taint, tolerated
+from trimtab.core.model.taints import NO_EXECUTE, NO_SCHEDULE, UNREACHABLE_TAINT, UNSCHEDULABLE_TAINT, Taint, tolerated
 from trimtab.sim.budgets import Budgets
 from trimtab.sim.kubelets import Kubelets
 from trimtab.sim.owners import NODE_BOUND
@@ -20,8 +20,8 @@ from trimtab.sim.world import World
 
 MONITOR_GRACE, TOLERATION_SECONDS = 40.0, 300.0  # kube-controller-manager's, and the default toleration of pods
 DRAIN_RETRY = 5.0
-UNREACHABLE = Taint("node.kubernetes.io/unreachable", "", NO_EXECUTE)
-UNREACHABLE_SOON = Taint("node.kubernetes.io/unreachable", "", NO_SCHEDULE)
+UNREACHABLE = Taint(UNREACHABLE_TAINT, "", NO_EXECUTE)
+UNREACHABLE_SOON = Taint(UNREACHABLE_TAINT, "", NO_SCHEDULE)
 CORDONED = Taint(UNSCHEDULABLE_TAINT, "", NO_SCHEDULE)
 
 

@@ -7,13 +7,13 @@ from __future__ import annotations
 
 from collections.abc import Mapping
 
+from trimtab.core.cluster.node_selection import NAME_FIELD
 from trimtab.core.model.node import Node
 from trimtab.core.model.pod import PodSpec
 from trimtab.core.model.selectors import LabelSelector, NodeSelectorTerm, Requirement, parse_int64
 from trimtab.core.model.taints import NO_EXECUTE, NO_SCHEDULE, Toleration, tolerated
 
 _COMPARISONS = ("Gt", "Lt")
-_NAME_FIELD = "metadata.name"
 
 
 def selects(spec: PodSpec, node: Node) -> bool:
@@ -33,7 +33,7 @@ def tolerates(tolerations: tuple[Toleration, ...], node: Node, *, running: bool 
 def _term_matches(term: NodeSelectorTerm, node: Node) -> bool:
     if not term.match_expressions and not term.match_fields:
         return False
-    fields = {_NAME_FIELD: node.name}
+    fields = {NAME_FIELD: node.name}
     return all(_matches(each, node.labels) for each in term.match_expressions) and all(
         _matches(each, fields) for each in term.match_fields
     )

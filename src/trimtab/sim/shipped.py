@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from collections.abc import Collection
 from importlib import resources
 from pathlib import Path
 
@@ -28,16 +29,18 @@ def shipped(name: str) -> Scenario:
     return parse_scenario(scenario_text(name), f"{name}.yaml", Path())
 
 
-def find_scenario(name: str, seed: int = 0) -> Scenario:
-    """The shipped scenario of this name, or that in a file; raises ConfigError with all problems.
+def is_path(given: str, names: Collection[str]) -> bool:
+    """Whether it is a path, and none of these names: it has a slash or an ending, or is that of a file that exists."""
+    path = Path(given)
+    return given not in names and ("/" in given or path.suffix in SUFFIXES or path.is_file())
 
-    A name with a slash or an ending is a path, and so is the name of a file that exists.
-    """
-    path = Path(name)
-    if "/" in name or path.suffix in SUFFIXES or (path.is_file() and name not in scenario_names()):
-        return read_scenario(path, seed)
+
+def find_scenario(name: str, seed: int = 0) -> Scenario:
+    """The shipped scenario of this name, or that in a file; raises ConfigError with all problems."""
     names = scenario_names()
     if name in names:
         return shipped(name)
+    if is_path(name, names):
+        return read_scenario(Path(name), seed)
     message = f"there is no such scenario{did_you_mean(name, names)}: name a file, or one of {', '.join(names)}"
     raise ConfigError([Problem(name[:200], 0, 0, "", message)])

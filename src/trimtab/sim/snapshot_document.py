@@ -33,10 +33,11 @@ from typing import Annotated
 import msgspec
 from msgspec import Meta, Struct
 
+from trimtab.config.trimtab.document import GROUP
 from trimtab.core.model.readings import Reading, Subject, Unit
 from trimtab.core.model.resources import CPU, MEMORY
 
-GROUP, VERSION, KIND = "trimtab.dev", "v1alpha1", "ClusterSnapshot"
+VERSION, KIND = "v1alpha1", "ClusterSnapshot"
 API_VERSION = f"{GROUP}/{VERSION}"
 SOURCE = "snapshot"  # the source of the readings that samples become
 
@@ -68,7 +69,7 @@ class Sample(Struct, frozen=True, omit_defaults=True):
         return {name: value for name, value in ((CPU, self.cpu), (MEMORY, self.memory)) if value is not None}
 
 
-class Series(Struct, frozen=True, omit_defaults=True):
+class PastUsage(Struct, frozen=True, omit_defaults=True):
     """What one node or pod has used, one value per step."""
 
     cpu: Amounts = ()
@@ -98,8 +99,8 @@ class History(Struct, frozen=True):
 
     start: float
     step: float
-    nodes: Mapping[str, Series] = {}
-    pods: Mapping[str, Series] = {}
+    nodes: Mapping[str, PastUsage] = {}
+    pods: Mapping[str, PastUsage] = {}
 
     @property
     def steps(self) -> int:
@@ -126,7 +127,7 @@ def _reading(samples: Mapping[str, Sample], resource: str, subject: Subject) -> 
     return Reading(f"{SOURCE}/{subject}", resource, names, values, measured, subject)
 
 
-def _past_reading(series: Mapping[str, Series], resource: str, subject: Subject, step: int, at: float) -> Reading:
+def _past_reading(series: Mapping[str, PastUsage], resource: str, subject: Subject, step: int, at: float) -> Reading:
     lines = ((name, each.cpu if resource == CPU else each.memory) for name, each in series.items())
     found = [(name, value) for name, values in lines if values and (value := values[step]) is not None]
     names, values = zip(*found, strict=True) if found else ((), ())

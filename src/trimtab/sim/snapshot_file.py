@@ -22,6 +22,7 @@ from msgspec import Raw, Struct, ValidationError
 
 from trimtab.config.diagnostics import printable
 from trimtab.config.registry import NODE_ANNOTATIONS
+from trimtab.config.trimtab.document import GROUP
 from trimtab.core.model.events import (
     Event,
     HistoryRead,
@@ -35,7 +36,7 @@ from trimtab.core.model.events import (
 from trimtab.core.model.node import Node
 from trimtab.core.model.objects import Object
 from trimtab.core.model.pod import Pod
-from trimtab.sim.snapshot_document import GROUP, KIND, VERSION, History, Metadata, Sample, Series, Usage
+from trimtab.sim.snapshot_document import KIND, VERSION, History, Metadata, PastUsage, Sample, Usage
 from trimtab.wire.decoding import UNREADABLE, Malformed, format_error
 from trimtab.wire.node import NodeReader
 from trimtab.wire.pod import PodReader
@@ -214,8 +215,8 @@ def _history(shape: _History, named: Mapping[str, Collection[str]]) -> History:
     if not (isfinite(shape.step) and shape.step > 0):
         raise _Problem(f"history.step: {shape.step:g} is not a number of seconds above 0")
     _check_finite((shape.start,), "history.start")
-    nodes = dict(_entries(shape.nodes, Series, "history.nodes", named["nodes"]))
-    pods = dict(_entries(shape.pods, Series, "history.pods", named["pods"]))
+    nodes = dict(_entries(shape.nodes, PastUsage, "history.nodes", named["nodes"]))
+    pods = dict(_entries(shape.pods, PastUsage, "history.pods", named["pods"]))
     found = History(shape.start, shape.step, nodes, pods)
     for where, series in (("history.nodes", nodes), ("history.pods", pods)):
         for name, each in series.items():

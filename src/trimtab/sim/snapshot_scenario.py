@@ -1,25 +1,26 @@
 """Turns a snapshot of a live cluster into a scenario: its pods go on as they did.
 
 A pod with a history repeats it; with one sample it stays there; with none it is taken to use what it requests, because a
-missing measurement is never zero. What a node uses beyond its pods goes on as well. Pods that have finished, are terminating,
-or wait behind a scheduling gate take no part.
+missing measurement is never zero, but no more than its node was measured to use beyond the measured pods. What a node uses
+beyond all its pods goes on as well. Pods that have finished, are terminating, or wait behind a scheduling gate take no part.
 """
 
 from __future__ import annotations
 
 from collections import defaultdict
-from collections.abc import Mapping
+from collections.abc import Iterable, Mapping
 
 import numpy as np
 from msgspec.structs import replace
 
+from trimtab.core.model.duration import HOUR
 from trimtab.core.model.pod import Pod
 from trimtab.core.model.resources import CPU, MEMORY
 from trimtab.sim.owners import NODE_BOUND
 from trimtab.sim.scenario import MetricsPipeline, PodTemplate, Scenario, SimulatedNode, TracedPod
-from trimtab.sim.snapshot_document import Sample, Series
+from trimtab.sim.snapshot_document import PastUsage, Sample
 from trimtab.sim.snapshot_file import ClusterSnapshot
-from trimtab.sim.usage_patterns import HOUR, Recorded, Steady, UsagePattern, without_gaps
+from trimtab.sim.usage_patterns import Recorded, Steady, UsagePattern, without_gaps
 
 DEFAULT_STEP = 60.0
 INTERVAL = 30.0  # of scrapes, where the snapshot does not say
@@ -31,14 +32,12 @@ def scenario_of(snapshot: ClusterSnapshot, name: str = "snapshot", duration: flo
     history = snapshot.history
     step = history.step if history is not None else DEFAULT_STEP
     length = history.steps * step if history is not None and history.steps else HOUR
-    reader = _Usage(snapshot, step)
-    pods, by_node = _taking_part(snapshot), defaultdict[str, list[Pod]](list)
-    for pod in pods:
-        by_node[pod.node].append(pod)
+    pods = _taking_part(snapshot)
+    reader = _Usage(snapshot, pods, step)
     return Scenario(
         name=name,
         duration=length if duration is None else duration,
-        nodes=tuple(reader.node(SimulatedNode(each), by_node[each.name]) for each in snapshot.nodes),
+        nodes=tuple(reader.node(SimulatedNode(each)) for each in snapshot.nodes),
         pods=tuple(_traced(pod, reader) for pod in sorted(pods, key=lambda pod: (pod.created, pod.key))),
         objects=snapshot.objects,
         step=step,
@@ -48,7 +47,7 @@ def scenario_of(snapshot: ClusterSnapshot, name: str = "snapshot", duration: flo
 
 
 def unmeasured(snapshot: ClusterSnapshot) -> list[str]:
-    """The running pods for which there is neither a sample nor a history: they count with their requests."""
+    """The running pods for which there is neither a sample nor a history: they count with at most their requests."""
     usage = snapshot.usage.pods if snapshot.usage is not None else {}
     history = snapshot.history.pods if snapshot.history is not None else {}
     running = [pod.key for pod in _taking_part(snapshot) if pod.node]
@@ -62,34 +61,60 @@ def _taking_part(snapshot: ClusterSnapshot) -> list[Pod]:
 class _Usage:
     """Usage patterns from what was measured."""
 
-    def __init__(self, snapshot: ClusterSnapshot, step: float) -> None:
+    def __init__(self, snapshot: ClusterSnapshot, pods: Iterable[Pod], step: float) -> None:
         self.step = step
-        self._pods: Mapping[str, Sample] = snapshot.usage.pods if snapshot.usage is not None else {}
-        self._nodes: Mapping[str, Sample] = snapshot.usage.nodes if snapshot.usage is not None else {}
-        self._history: Mapping[str, Series] = snapshot.history.pods if snapshot.history is not None else {}
+        self._samples: Mapping[str, Sample] = snapshot.usage.pods if snapshot.usage is not None else {}
+        self._history: Mapping[str, PastUsage] = snapshot.history.pods if snapshot.history is not None else {}
+        nodes: Mapping[str, Sample] = snapshot.usage.nodes if snapshot.usage is not None else {}
+        self._nodes = {name: sample.amounts() for name, sample in nodes.items()}
+        self._by_node = defaultdict[str, list[Pod]](list)
+        for pod in pods:
+            self._by_node[pod.node].append(pod)
+        self._shares = {
+            (name, resource): self._share(total, self._by_node[name], resource)
+            for name, amounts in self._nodes.items()
+            for resource, total in amounts.items()
+        }
+
+    def _share(self, total: float, pods: list[Pod], resource: str) -> float:
+        """How much of what they request the unmeasured pods of a node can use, if all of it uses `total`."""
+        left, requested = total, 0
+        for pod in pods:
+            measured = self._measured(pod, resource)
+            left -= measured or 0.0
+            requested += pod.requests.of(resource) if measured is None else 0
+        return min(max(left, 0.0) / requested, 1.0) if requested else 1.0
 
     def pod(self, pod: Pod, resource: str) -> UsagePattern:
-        series = self._history.get(pod.key)
-        found = series and (series.cpu if resource == CPU else series.memory)
-        values = np.array([np.nan if value is None else value for value in found or ()], dtype=np.float64)
+        values = np.array([np.nan if value is None else value for value in self._past(pod, resource)], dtype=np.float64)
         if np.isnan(values).all():
             return Steady(self._amount(pod, resource))
         return Recorded(without_gaps(values), self.step, 0.0, repeat=True)
 
-    def _amount(self, pod: Pod, resource: str) -> float:
-        """What it was last measured to use, else what it requests."""
-        sample = self._pods.get(pod.key)
-        amount = sample.amounts().get(resource) if sample is not None else None
-        return float(pod.requests.of(resource)) if amount is None else amount
+    def _past(self, pod: Pod, resource: str) -> tuple[float | None, ...]:
+        series = self._history.get(pod.key, PastUsage())
+        return series.cpu if resource == CPU else series.memory
 
-    def node(self, simulated: SimulatedNode, pods: list[Pod]) -> SimulatedNode:
+    def _measured(self, pod: Pod, resource: str) -> float | None:
+        """What it was last measured to use."""
+        sample = self._samples.get(pod.key)
+        amount = sample.amounts().get(resource) if sample is not None else None
+        if amount is not None:
+            return amount
+        return next((value for value in reversed(self._past(pod, resource)) if value is not None), None)
+
+    def _amount(self, pod: Pod, resource: str) -> float:
+        measured = self._measured(pod, resource)
+        if measured is not None:
+            return measured
+        return pod.requests.of(resource) * self._shares.get((pod.node, resource), 1.0)
+
+    def node(self, simulated: SimulatedNode) -> SimulatedNode:
         """With what the node uses beyond its pods; nothing where the node was not measured."""
-        sample = self._nodes.get(simulated.node.name)
-        if sample is None:
-            return simulated
+        name = simulated.node.name
         beyond = {
-            resource: max(amount - sum(self._amount(pod, resource) for pod in pods), 0.0)
-            for resource, amount in sample.amounts().items()
+            resource: max(total - sum(self._amount(pod, resource) for pod in self._by_node[name]), 0.0)
+            for resource, total in self._nodes.get(name, {}).items()
         }
         cpu, memory = Steady(beyond.get(CPU, 0.0)), Steady(beyond.get(MEMORY, 0.0))
         return SimulatedNode(simulated.node, simulated.joins, cpu, memory)

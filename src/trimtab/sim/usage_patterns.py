@@ -12,10 +12,8 @@ import numpy as np
 from msgspec import Struct
 from numpy.typing import NDArray
 
+from trimtab.core.model.duration import DAY, MINUTE
 from trimtab.sim.randomness import Floats, uniforms
-
-MINUTE, HOUR = 60.0, 3600.0
-DAY = 24 * HOUR
 
 Samples = NDArray[np.float32] | Floats  # a trace has millions of them, for which 32 bits are enough
 

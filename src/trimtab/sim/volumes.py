@@ -7,11 +7,11 @@ from collections.abc import Mapping
 from msgspec.structs import replace
 
 from trimtab.core.model.instructions import BindVolume, SelectNode
+from trimtab.core.model.node import HOSTNAME
 from trimtab.core.model.objects import Object
 from trimtab.core.model.selectors import NodeSelectorTerm, Requirement
 from trimtab.core.model.storage import ClaimRef, PersistentVolume, PersistentVolumeClaim
 
-HOSTNAME = "kubernetes.io/hostname"
 BOUND = "Bound"
 
 Objects = Mapping[tuple[str, str], Object]

@@ -12,7 +12,7 @@ from collections.abc import Callable, Hashable, Iterable, Sequence
 from msgspec import Struct
 from msgspec.structs import replace
 
-from trimtab.core.model.node import Node
+from trimtab.core.model.node import HOSTNAME, ZONE, Node
 from trimtab.core.model.pod import Pod
 from trimtab.core.model.resources import CPU, MEMORY
 from trimtab.core.model.taints import Taint
@@ -26,8 +26,6 @@ from trimtab.sim.world import World
 
 AT, QUIET = 60.0, 120.0  # when the change happens, and when its first effects are over, after the start
 SETTLED = 1200.0  # how long a failure is followed: its pods are replaced after six minutes
-ZONE = "topology.kubernetes.io/zone"
-HOSTNAME = "kubernetes.io/hostname"
 CONTROL_PLANE = "node-role.kubernetes.io/control-plane"  # a label
 CONDITION_TAINTS = "node.kubernetes.io/"  # taints of this prefix say how a node is, not what it is for
 UNDECIDED = "not decided yet"

@@ -17,13 +17,13 @@ import time
 from collections.abc import Callable, Iterable, Sequence
 from random import Random
 
+from trimtab.core.model.duration import DAY, HOUR, MINUTE
 from trimtab.core.model.events import HistoryRead, SamplesRead, SourceFailed
 from trimtab.core.model.readings import Subject
 from trimtab.sources.interface import Failure, HistoryRange, Scrape, Source, SourceError
 
 log = logging.getLogger(__name__)
 
-MINUTE, HOUR, DAY = 60.0, 3600.0, 86400.0
 HISTORY_RANGES = (
     HistoryRange(Subject.NODES, DAY, 30 * MINUTE, 5 * MINUTE),
     HistoryRange(Subject.NODES, 30 * MINUTE, 0.0, 30.0),

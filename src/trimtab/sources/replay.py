@@ -15,9 +15,10 @@ from typing import BinaryIO, ClassVar
 import msgspec
 
 from trimtab.config.trimtab.validation import validate_path
+from trimtab.core.model.duration import HOUR
 from trimtab.core.model.events import SamplesRead
 from trimtab.core.model.readings import Reading
-from trimtab.core.model.setting import HOUR, setting
+from trimtab.core.model.setting import setting
 from trimtab.sources.interface import HistoryRange, Scrape, SourceContext, SourceError, no_history
 from trimtab.wire.decoding import UNREADABLE
 

@@ -20,14 +20,8 @@ from msgspec import Struct
 from msgspec.structs import replace
 
 from trimtab.core.load.estimates import REVISION_LABELS
-from trimtab.core.model.csi_migration import (
-    BETA_REGION,
-    BETA_ZONE,
-    MIGRATED,
-    REGION,
-    ZONE,
-    ZONE_SEPARATOR,
-)
+from trimtab.core.model.csi_migration import BETA_REGION, BETA_ZONE, MIGRATED, ZONE_SEPARATOR
+from trimtab.core.model.node import REGION, ZONE
 from trimtab.core.model.pod import EVICT, RESCHEDULING
 from trimtab.wire import affinity, node, objects, pod_json, pod_template, reduction, storage
 from trimtab.wire.pod_template import ANY_ADDRESS

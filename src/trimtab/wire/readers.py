@@ -1,4 +1,4 @@
-"""The reader of each kind, by the API's plural name: for files of objects, which come without a path to list them at."""
+"""The reader of each kind, by the API's plural name."""
 
 from __future__ import annotations
 

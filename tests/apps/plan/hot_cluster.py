@@ -8,7 +8,7 @@ from typing import Any
 
 from tests.sim.snapshot_clusters import TAKEN, budget, replica, used, worker, write_cluster
 from tests.wire.json_objects import Json
-from trimtab.sim.snapshot_document import History, Series, Usage
+from trimtab.sim.snapshot_document import History, PastUsage, Usage
 
 HOT, COLD = "n-1", "n-2"
 GIB = 2.0**30
@@ -52,7 +52,7 @@ def usage_of(pods: Iterable[Json], cpu: Mapping[str, float] = CPU, system: float
 def history_of(pods: Iterable[Json], steps: int = 12, cpu: Mapping[str, float] = CPU) -> History:
     """An hour of five-minute steps in which every pod has used what it uses now."""
     series = {
-        f"shop/{name}": Series((cpu[name],) * steps, (GIB / 4,) * steps)
+        f"shop/{name}": PastUsage((cpu[name],) * steps, (GIB / 4,) * steps)
         for name in (pod["metadata"]["name"] for pod in pods)
     }
     return History(TAKEN.timestamp() - 300.0 * steps, 300.0, {}, series)

@@ -14,7 +14,7 @@ from trimtab.apps.snapshot.measurements import HistoryOptions, Measured, Meter
 from trimtab.config.kube_scheduler import default_configuration
 from trimtab.config.trimtab.settings import PrometheusSettings
 from trimtab.core.model.readings import Reading, Subject, Unit
-from trimtab.sim.snapshot_document import Sample, Series, Usage
+from trimtab.sim.snapshot_document import PastUsage, Sample, Usage
 from trimtab.sources.interface import Failure, HistoryRange, Scrape, SourceError
 
 NOW, GIB = 1_800_000_000.0, 1 << 30
@@ -118,8 +118,8 @@ async def test_history_is_on_a_grid(monkeypatch: pytest.MonkeyPatch) -> None:
     source = FakeSource(Scrape((reading("cpu", {"a": 1.0}),)), past)
     found = (await measure(monkeypatch, source, HistoryOptions(3600.0, 300.0))).history
     assert found is not None and (NOW - 900, 300.0, 3) == (found.start, found.step, found.steps)
-    assert {"a": Series((2000.0, None, 3000.0))} == found.nodes
-    assert {"default/web": Series((), (None, 7.0, None))} == found.pods
+    assert {"a": PastUsage((2000.0, None, 3000.0))} == found.nodes
+    assert {"default/web": PastUsage((), (None, 7.0, None))} == found.pods
 
 
 async def test_no_history(monkeypatch: pytest.MonkeyPatch) -> None:

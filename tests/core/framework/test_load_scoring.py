@@ -15,7 +15,7 @@ from trimtab.core.framework.load_scoring.scalar import small_selection
 from trimtab.core.load.settings import LoadSettings
 from trimtab.core.model.duration import Duration
 from trimtab.core.model.readings import Reading, Unit
-from trimtab.core.plugins.dynamic import Dynamic, HotValue, Policy, Priority
+from trimtab.core.plugins.dynamic import Dynamic, DynamicSchedulerPolicy, HotValue, Priority
 from trimtab.core.plugins.load_aware_scheduling import LoadAwareScheduling
 from trimtab.core.plugins.load_aware_scheduling.arguments import ByResource
 from trimtab.core.plugins.rescheduler import Rescheduler
@@ -24,14 +24,14 @@ from trimtab.core.plugins.trimaran.low_risk_over_commitment import LowRiskOverCo
 from trimtab.core.plugins.usage import Usage
 
 NAMES = [f"n{number}" for number in range(60)]
-MANY = Policy(
+MANY = DynamicSchedulerPolicy(
     priority=tuple(Priority(name, 0.1) for name in ("cpu_usage_avg_5m", "mem_usage_max_avg_1h")) * 5,
     hot_value=(HotValue(Duration(300), 3), HotValue(Duration(60), 2)),
 )
 PLUGINS: list[Plugin] = [
     Dynamic(),
     Dynamic(policy=MANY),
-    Dynamic(policy=Policy(priority=(Priority("cpu_usage_avg_5m", 0.0),), hot_value=())),
+    Dynamic(policy=DynamicSchedulerPolicy(priority=(Priority("cpu_usage_avg_5m", 0.0),), hot_value=())),
     LoadAwareScheduling(),
     LoadAwareScheduling(resource_weights=ByResource(3, 1), dominant_resource_weight=2),
     LoadVariationRiskBalancing(),

@@ -6,8 +6,9 @@ import numpy as np
 
 from tests.core.load.builders import cluster_of, ingest, pod_reading, running_pod
 from trimtab.core.cluster.cluster import Cluster
-from trimtab.core.load.history import FIVE_MINUTES, HOUR
+from trimtab.core.load.history import FIVE_MINUTES
 from trimtab.core.load.snapshots import HOURLY, RECENT, PodSnapshots, common_times
+from trimtab.core.model.duration import HOUR
 from trimtab.core.model.resources import CPU
 
 NOTHING = np.array([-1.0])

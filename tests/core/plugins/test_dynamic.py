@@ -11,11 +11,11 @@ from trimtab.core.cluster.cluster import Cluster
 from trimtab.core.framework.interface import ALL_ROWS
 from trimtab.core.model.duration import Duration
 from trimtab.core.model.pod import Owner
-from trimtab.core.plugins.dynamic import Dynamic, HotValue, Policy, Predicate, Priority, SyncPolicy
+from trimtab.core.plugins.dynamic import Dynamic, DynamicSchedulerPolicy, HotValue, Predicate, Priority, SyncPolicy
 
 WEB = pod("web", cpu="100m", memory="102.4Mi")
 STRICT = Dynamic(strict=True)
-COOL = Policy(hot_value=())
+COOL = DynamicSchedulerPolicy(hot_value=())
 HOUR = 3600.0
 
 
@@ -77,7 +77,7 @@ def test_the_past_counts() -> None:
 @pytest.mark.parametrize(("binds", "degrees"), [(0, 0), (1, 0), (2, 1), (4, 2), (5, 3), (7, 4), (10, 7)])
 def test_binds_make_a_node_hot_at_the_next_sync(binds: int, degrees: int) -> None:
     """⌊binds in 5 minutes / 5⌋ + ⌊binds in a minute / 2⌋ degrees of 10 points each, and nothing before a sync."""
-    plugin = Dynamic(Policy(sync_policy=(SyncPolicy("cpu_usage_avg_5m", Duration(30)),)), strict=True)
+    plugin = Dynamic(DynamicSchedulerPolicy(sync_policy=(SyncPolicy("cpu_usage_avg_5m", Duration(30)),)), strict=True)
     held = loaded(a=(10, 10), b=(10, 10))
     for number in range(binds):
         held.assume(pod(f"p{number}"), "a")
@@ -141,7 +141,7 @@ def test_nonsense_is_refused() -> None:
 @pytest.mark.parametrize("strict", [False, True])
 def test_a_policy_without_priorities_scores_nothing(strict: bool) -> None:
     """Its thresholds still hold, and no pod fails for the want of a score."""
-    plugin = Dynamic(Policy(priority=()), strict=strict)
+    plugin = Dynamic(DynamicSchedulerPolicy(priority=()), strict=strict)
     held = loaded(a=(66, 10), b=(10, 10))
     assert plugin.score(held.view, WEB, ALL_ROWS) is None
     assert "" != rejections(plugin, WEB, held)["a"]

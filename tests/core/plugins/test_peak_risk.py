@@ -6,12 +6,14 @@ import math
 
 import numpy as np
 import pytest
+from msgspec.structs import replace
 
 from tests.build import cluster, node, pod
 from trimtab.config.diagnostics import ConfigError
 from trimtab.config.plugin_args import build_plugin
 from trimtab.core.cluster.cluster import Cluster
 from trimtab.core.framework.interface import ALL_ROWS
+from trimtab.core.model.pod import Owner
 from trimtab.core.model.readings import Reading, Statistic, Subject, Unit
 from trimtab.core.plugins.peak_risk import (
     SMALL_SELECTION,
@@ -28,6 +30,7 @@ from trimtab.core.plugins.peak_risk import (
 NOW = 1000.0
 IDLE = 0.1
 SMALL = pod("new", cpu="100m", memory="100Mi")
+WEB = Owner("ReplicaSet", "web", "uid-web")
 
 Shares = dict[str, tuple[float, ...]]  # by node, sample after sample
 
@@ -72,6 +75,22 @@ def test_lower_requests_win_where_nothing_is_at_risk() -> None:
     held.upsert_pod(pod("worker", cpu="4", on="busy"))
     measured(held, cpu={"promised": (0.1,) * 4, "busy": (0.3,) * 4})
     assert "busy promised" == ranked(held)
+
+
+def test_the_lower_load_wins_for_a_pod_whose_siblings_are_measured() -> None:
+    """What it will use is known, so no room has to be left for surprises; a pod of another owner goes by requests."""
+    held = nodes("promised", "busy")
+    held.upsert_pod(pod("idler", cpu="8", on="promised"))
+    held.upsert_pod(replace(pod("web-1", cpu="4", on="busy"), owner=WEB, started=0.0))
+    measured(held, cpu={"promised": (0.1,) * 4, "busy": (0.3,) * 4})
+    used = Reading("pods", "cpu", ("default/web-1",), (4000.0,), (NOW,), subject=Subject.PODS)
+    held.ingest_samples((used,), NOW)
+    for owner, expected in ((WEB, "promised busy"), (None, "busy promised")):
+        new = replace(SMALL, owner=owner)
+        column = PeakRisk().score(held.view, new, ALL_ROWS)
+        assert column is not None
+        by_score = sorted(zip(column.tolist(), (each.name for each in held.view.nodes), strict=True), reverse=True)
+        assert expected == " ".join(name for _, name in by_score)
 
 
 def test_risk_outweighs_requests() -> None:

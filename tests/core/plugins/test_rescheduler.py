@@ -11,7 +11,7 @@ from tests.core.engine_harness import EngineHarness
 from tests.core.engine_harness import node as engine_node
 from tests.core.engine_harness import pod as engine_pod
 from tests.core.plugins.measured_cluster import large, loaded, place_all, points, rejections, with_samples
-from trimtab.core.framework.interface import ALL_ROWS, Note, Reject, StageStatus, Warn
+from trimtab.core.framework.interface import ALL_ROWS, Log, Reject, StageStatus, Warn
 from trimtab.core.model.pod import Owner
 from trimtab.core.plugins.rescheduler import Rescheduler
 from trimtab.core.recorder import MetricsRecorder, StageReport
@@ -195,7 +195,7 @@ def test_warning_before_the_bind() -> None:
     held.assume(pod("one", cpu="300m", memory="1Mi"), "a")
     warning = Warn("NodeNearlyFull", "with this pod a will use 82% of its CPU (limit 80%)")
     warned, noted = (Rescheduler().pre_bind(held.view, WEB, each) for each in ("a", "b"))
-    assert warning == warned and isinstance(warned, Warn) and isinstance(noted, Note)
+    assert warning == warned and isinstance(warned, Warn) and isinstance(noted, Log)
     limits = (("cpu_limit_percent", 80.0), ("memory_limit_percent", 80.0))
     assert limits == warned.figures[2:] == noted.figures[2:]
     assert [("predicted_cpu_percent", 82), ("predicted_memory_percent", 10)] == [

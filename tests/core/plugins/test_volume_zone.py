@@ -8,7 +8,8 @@ from tests.build import cluster, node, pod
 from tests.core.plugins.ask_plugin import rejections
 from tests.core.plugins.storage_builders import claim, storage_class, uses, volume
 from trimtab.core.framework.interface import PreFilterStatus, Reject
-from trimtab.core.model.csi_migration import BETA_ZONE, REGION, ZONE
+from trimtab.core.model.csi_migration import BETA_ZONE
+from trimtab.core.model.node import REGION, ZONE
 from trimtab.core.model.objects import Object
 from trimtab.core.plugins.volume_zone import VolumeZone
 

@@ -23,11 +23,12 @@ from tests.live import trimtab_process
 from tests.live.metering.exporters import Exporters
 from tools.controlplane.client import Document
 from tools.controlplane.rig import Rig
+from trimtab.core.model.duration import DAY, HOUR
 from trimtab.core.model.resources import CPU, MEMORY
 from trimtab.sim.randomness import Floats, key_of
 from trimtab.sim.scenario import MetricsPipeline, OwnerKind, PodTemplate, Scale, Scenario, Workload
 from trimtab.sim.shipped import shipped
-from trimtab.sim.usage_patterns import DAY, HOUR, UsagePattern
+from trimtab.sim.usage_patterns import UsagePattern
 
 SECONDS = 90.0  # of a day
 LEAD = 8.0  # before midnight, to measure the idle nodes

@@ -12,10 +12,10 @@ from trimtab.sim.scenario_file import (
     FOUNDATIONS,
     SCENARIO_FIELDS,
     SERVICE_FIELDS,
+    SNAPSHOT_FIELDS,
     faults,
     nodes,
     patterns,
-    snapshot,
     trace,
     workloads,
 )
@@ -43,7 +43,7 @@ SECTIONS: tuple[tuple[str, Mapping[str, str]], ...] = (
     ("events[].", faults.EVENT_FIELDS),
     ("clusterAutoscaler.", nodes.AUTOSCALER_FIELDS),
     ("trace.", trace.TRACE_FIELDS),
-    ("snapshot.", snapshot.SNAPSHOT_FIELDS),
+    ("snapshot.", SNAPSHOT_FIELDS),
 )
 
 

@@ -7,6 +7,7 @@ import pytest
 from msgspec.structs import replace
 
 from tests.sim.scenario_file.scenario_texts import FILE, FULL, parse_body
+from trimtab.core.model.duration import HOUR
 from trimtab.core.model.resources import CPU, MEMORY
 from trimtab.core.model.selectors import LabelSelector
 from trimtab.core.model.taints import Taint
@@ -25,7 +26,7 @@ from trimtab.sim.scenario import (
     Workload,
 )
 from trimtab.sim.scenario_file import parse_scenario
-from trimtab.sim.usage_patterns import HOUR, Bursty, Daily, Noisy, Ramp, Recorded, Steady, Surge, Total, UsagePattern
+from trimtab.sim.usage_patterns import Bursty, Daily, Noisy, Ramp, Recorded, Steady, Surge, Total, UsagePattern
 
 MIB = 1 << 20
 GIB = 1 << 30

@@ -12,10 +12,10 @@ from tests.build import node, pod
 from tests.sim.shadow.test_shadow import World
 from trimtab.core.model.events import SamplesRead
 from trimtab.core.model.readings import Reading, Subject
-from trimtab.sim.shadow.report import Policy, ReportError, encode_report, make_report, resume
+from trimtab.sim.shadow.report import FollowedPolicy, ReportError, encode_report, make_report, resume
 from trimtab.sim.shadow.shadow import Shadow
 
-POLICY = Policy("policy.yaml", ("policy",), "digest")
+POLICY = FollowedPolicy("policy.yaml", ("policy",), "digest")
 
 
 def world() -> World:
@@ -116,6 +116,6 @@ def test_other_files_are_refused(content: bytes, message: str) -> None:
 def test_another_policy_is_refused() -> None:
     """Its counts would be added to those of this one."""
     with pytest.raises(ReportError, match=r"policy: it is the report of another policy \(policy.yaml\)"):
-        resume(World(node("a")).shadow, encoded(world().shadow), Policy("b.yaml", ("b",), "other"))
+        resume(World(node("a")).shadow, encoded(world().shadow), FollowedPolicy("b.yaml", ("b",), "other"))
     with pytest.raises(ReportError, match=r"policy\.cumulative: it is the report of a shadow without --cumulative"):
         resume(World(node("a")).shadow, encoded(world().shadow), structs.replace(POLICY, cumulative=True))

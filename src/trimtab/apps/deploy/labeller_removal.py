@@ -12,7 +12,6 @@ from trimtab.apps.deploy.api_client import ApiClient, DeployError, Say
 from trimtab.apps.deploy.release import (
     COMPONENT,
     LABELLER,
-    LABELLER_LEASE,
     TRIMTAB,
     Inventory,
     labeller_ref,
@@ -22,6 +21,7 @@ from trimtab.apps.deploy.rollout import wait_for_pods
 from trimtab.apps.doctor.apiserver_checks import ApiServer
 from trimtab.apps.label_cleanup import CleanupOptions, Outcome, clean_up
 from trimtab.config.trimtab.labeller import LEASE
+from trimtab.kube.lease import LABELLER_LEASE
 
 
 def had_labeller(inventory: Inventory | None, namespace: str) -> bool:

@@ -16,7 +16,6 @@ from trimtab.apps.deploy.api_client import ApiClient, DeployError, Object, Objec
 from trimtab.apps.deploy.object_diff import comparable
 from trimtab.apps.deploy.recovery import recover_inventory
 from trimtab.apps.deploy.release import (
-    LABELLER_LEASE,
     MANAGED_BY,
     Inventory,
     Release,
@@ -29,6 +28,7 @@ from trimtab.apps.deploy.release import (
     to_config_map,
 )
 from trimtab.apps.deploy.rights import check_reading, check_writing
+from trimtab.kube.lease import LABELLER_LEASE
 
 # Others may have made these before us; then they are used and left as they are.
 SHARED_KINDS = ("Namespace", "CustomResourceDefinition")

@@ -13,13 +13,14 @@ from typing import Any
 import msgspec
 
 from trimtab.apps.deploy.api_client import FIELD_MANAGER, ApiClient, DeployError, Object, ObjectRef
+from trimtab.kube.lease import LABELLER_LEASE
 
 INVENTORY = "trimtab-deploy"
 MANAGED_BY = "app.kubernetes.io/managed-by"
 DEPLOYED_IN = "deploy.trimtab.dev/namespace"
 REPOSITORY = "trimtab"
 NONE = "-"  # in the inventory, the namespace of a cluster-scoped object
-LABELLER, LABELLER_LEASE = "labeller", "trimtab-labeller"
+LABELLER = "labeller"
 LABELLER_DEPLOYMENT = "trimtab-labeller"
 LEASES = "coordination.k8s.io/v1"
 COMPONENT = "app.kubernetes.io/component"

@@ -18,10 +18,10 @@ from trimtab.apps.deploy.api_client import ApiClient, DeployError, Forbidden, Ob
 from trimtab.apps.deploy.port_check import check_port
 from trimtab.apps.deploy.probe_pods import Bindings, ProbeOptions, create_pods, probe_namespace, probe_pod
 from trimtab.apps.deploy.status import Status, read_installation
+from trimtab.core.model.node import HOSTNAME
 
 POLL_SECONDS = 0.3
 SETTLING_SECONDS = 30.0
-HOSTNAME = "kubernetes.io/hostname"
 REQUESTS = {"cpu": "50m", "memory": "64Mi"}  # large enough to change a node's score, so that the pods spread
 IMPOSSIBLE = {"deploy.trimtab.dev/no-node-has-this": "true"}
 

@@ -28,7 +28,6 @@ from trimtab.apps.deploy.labeller_removal import had_labeller, remove_labels
 from trimtab.apps.deploy.plan import check_namespace
 from trimtab.apps.deploy.recovery import marked_objects
 from trimtab.apps.deploy.release import (
-    LABELLER_LEASE,
     TRIMTAB,
     Inventory,
     deployed_in,
@@ -41,6 +40,7 @@ from trimtab.apps.deploy.release import (
 )
 from trimtab.apps.deploy.rights import require_rights
 from trimtab.apps.deploy.rollout import wait_for_pods
+from trimtab.kube.lease import LABELLER_LEASE
 from trimtab.wire.requests import Request
 
 POLL_SECONDS = 0.5

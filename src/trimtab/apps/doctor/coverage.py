@@ -24,11 +24,10 @@ from trimtab.core.load.validation import SampleValidator, check_node_amounts, ch
 from trimtab.core.model.node import Node
 from trimtab.core.model.pod import Pod
 from trimtab.core.model.readings import Reading, Statistic, Subject, Unit
-from trimtab.core.model.resources import CPU, MEMORY
+from trimtab.core.model.resources import CPU, GIB, MEMORY
 from trimtab.core.tables import Bools
 from trimtab.sources.prometheus.node_matching import MatchFailure
 
-GIB = 1 << 30
 MAX_NAMED = 20  # pods in a finding
 UNMATCHED = MatchFailure.UNMATCHED.value
 STARTING, OTHER_NAMESPACE, SILENT_NODE, NO_SERIES = "starting", "other namespace", "silent node", "no series"

@@ -17,6 +17,7 @@ from trimtab.sources.prometheus.node_matching import NODE_LABELS, MatchFailure, 
 from trimtab.sources.prometheus.queries import SERIES_KIND_LABEL, TIME, Query, plan_queries
 from trimtab.sources.prometheus.response import (
     VECTOR_DECODERS,
+    SeriesList,
     node_owners,
     parse_number,
     to_reading,
@@ -24,7 +25,6 @@ from trimtab.sources.prometheus.response import (
 
 MAX_LABEL_CHARS = 100
 TOO_FEW_SAMPLES, NO_ANSWER = "too few samples", "no response"
-Series = Sequence[Any]
 
 
 class MissingReason(NamedTuple):
@@ -65,13 +65,13 @@ async def diagnose(
     return SeriesDiagnosis({}) if best is None else _diagnose_nodes(best, settings, matcher, nodes, missing, now)
 
 
-async def _series(client: PrometheusClient, query: Query, settings: PrometheusSettings) -> Series:
+async def _series(client: PrometheusClient, query: Query, settings: PrometheusSettings) -> SeriesList:
     response = await client.post("/api/v1/query", {"query": query.promql, "timeout": f"{settings.timeout:g}"})
-    found: Series = VECTOR_DECODERS[False].decode(response, Counter())
+    found: SeriesList = VECTOR_DECODERS[False].decode(response, Counter())
     return found
 
 
-def _by_owner(series: Series, matcher: NodeMatcher) -> dict[str | MatchFailure, list[Any]]:
+def _by_owner(series: SeriesList, matcher: NodeMatcher) -> dict[str | MatchFailure, list[Any]]:
     by_owner: dict[str | MatchFailure, list[Any]] = {}
     for each in series:
         by_owner.setdefault(matcher.match(each.metric), []).append(each)
@@ -102,7 +102,7 @@ def _diagnose_nodes(
 
 
 def _missing_reason(
-    query: Query, series: Series, matcher: NodeMatcher, settings: PrometheusSettings, now: float
+    query: Query, series: SeriesList, matcher: NodeMatcher, settings: PrometheusSettings, now: float
 ) -> MissingReason:
     """Why the series of a node give no value."""
     skipped = to_reading(query, series, node_owners(matcher), now, Counter()).skipped
@@ -112,7 +112,7 @@ def _missing_reason(
     return MissingReason("stale", f"{age:.0f} s") if age > settings.rate_window else MissingReason(TOO_FEW_SAMPLES)
 
 
-def _by_label_value(series: Series) -> dict[str, list[Any]]:
+def _by_label_value(series: SeriesList) -> dict[str, list[Any]]:
     """By each label value that could be a name or an address."""
     found: dict[str, list[Any]] = {}
     for each in series:
@@ -121,11 +121,11 @@ def _by_label_value(series: Series) -> dict[str, list[Any]]:
     return found
 
 
-def _values(series: Series) -> list[Any]:
+def _values(series: SeriesList) -> list[Any]:
     return [each for each in series if each.metric.get(SERIES_KIND_LABEL) != TIME]
 
 
-def _example_labels(series: Series, settings: PrometheusSettings) -> str:
+def _example_labels(series: SeriesList, settings: PrometheusSettings) -> str:
     words = list(dict.fromkeys(_identifying_labels(each.metric, settings) for each in _values(series)))
     return " and ".join(words[:2])
 

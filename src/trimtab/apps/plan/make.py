@@ -15,7 +15,6 @@ from typing import NamedTuple
 
 from trimtab.apps.plan.usage import Hottest, check_usage, hottest_nodes
 from trimtab.config.configuration import Configuration
-from trimtab.config.profiles import DEFAULT_SCHEDULER
 from trimtab.config.registry import default_profile
 from trimtab.config.trimtab.rescheduling import why_only_simulated
 from trimtab.core.engine import Engine
@@ -28,6 +27,7 @@ from trimtab.core.rescheduling.settings import Mode, ReschedulingSettings
 from trimtab.core.settings import Settings
 from trimtab.kube.kinds import EXTRA_KINDS
 from trimtab.sim.snapshot_file import ClusterSnapshot
+from trimtab.wire.pod_template import DEFAULT_SCHEDULER
 
 STEPS = 64  # of a plan, in one turn
 MAX_TAKING = 600.0  # seconds from the first list to the last sample of a snapshot

@@ -7,17 +7,15 @@ import re
 
 from trimtab.apps.simulate.policies import Policy, settings_of
 from trimtab.config.diagnostics import did_you_mean
-from trimtab.core.model.duration import parse_duration
+from trimtab.core.model.duration import DAY, parse_duration
 from trimtab.core.scheduling.controller import Scheduling
 from trimtab.core.scheduling.explain import NodeExplanation, PodExplanation, explain_node, explain_pod, find_pod
 from trimtab.sim.scenario import NAMESPACE, Scenario
-from trimtab.sim.scenario_file.values import clock_text
+from trimtab.sim.scenario_file.values import clock_text, parse_clock
 from trimtab.sim.simulation import Simulation
 
-DAY = 86400.0
 NAMES_SHOWN = 5
 _DAYS = re.compile(r"(?P<days>\d+)d(?P<rest>.*)")
-_TIME_OF_DAY = re.compile(r"(\d{1,3}):([0-5]\d)(?::([0-5]\d))?")
 
 
 class MomentError(Exception):
@@ -39,9 +37,8 @@ def parse_moment(text: str, scenario: Scenario) -> float:
 
 
 def _seconds(text: str, scenario: Scenario) -> float | None:
-    if match := _TIME_OF_DAY.fullmatch(text):
-        hours, minutes, seconds = match.groups()
-        return int(hours) * 3600.0 + int(minutes) * 60 + int(seconds or 0)
+    if (clock := parse_clock(text)) is not None:
+        return clock
     if re.fullmatch(r"\d+(\.\d+)?", text):
         return scenario.begins + float(text)
     days = 0

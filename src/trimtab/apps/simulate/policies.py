@@ -26,9 +26,9 @@ from trimtab.core.model.duration import format_duration
 from trimtab.core.model.events import ConfigText
 from trimtab.core.settings import Settings
 from trimtab.sim.scenario import MetricsPipeline
+from trimtab.sim.shipped import is_path
 from trimtab.sources.registry import SOURCE_SETTINGS
 
-SUFFIXES = (".yaml", ".yml")
 ReadFile = Callable[[str], tuple[str, bytes]]
 FRESH_INTERVALS, STALE_INTERVALS = 2, 3  # of the scrapes, unless the policy's file says how long samples are trusted
 
@@ -77,8 +77,7 @@ def find_policies(given: Collection[str]) -> tuple[Policy, ...]:
 
 def is_file_name(given: str) -> bool:
     """Whether a policy is given by its path, and not by a name."""
-    path = Path(given)
-    return given not in named_policies() and ("/" in given or path.suffix in SUFFIXES or path.is_file())
+    return is_path(given, named_policies())
 
 
 def find_policy(given: str) -> Policy:
@@ -103,8 +102,7 @@ def _read_file(path: Path) -> Policy:
         raise ConfigError([Problem(str(path), 0, 0, "", os_error_text(error))]) from None
     included = IncludedFiles(path)
     _parse(content, str(path), included)
-    files = tuple((str(name), state) for name, state in included.states.items() if isinstance(state, bytes))
-    return Policy(path.name.removesuffix(path.suffix), ConfigText(str(path), content, files))
+    return Policy(path.name.removesuffix(path.suffix), ConfigText(str(path), content, included.contents()))
 
 
 def read_configuration(policy: Policy) -> Configuration:

@@ -19,8 +19,9 @@ from trimtab.sim.compaction import Compaction
 from trimtab.sim.comparison import Summary, mean, summarise
 from trimtab.sim.measures import MEASURES, Measure, RunResult
 from trimtab.sim.scenario import Scenario
+from trimtab.sim.snapshot_document import API_VERSION
 
-API_VERSION, KIND = "trimtab.dev/v1alpha1", "SimulationResults"
+KIND = "SimulationResults"
 
 
 class ScenarioFacts(Struct, frozen=True, rename="camel"):

@@ -12,7 +12,7 @@ from contextlib import asynccontextmanager
 from dataclasses import dataclass, field
 from typing import NamedTuple
 
-from trimtab.apps.snapshot.objects import Note
+from trimtab.apps.snapshot.objects import SnapshotNote
 from trimtab.config.configuration import Configuration
 from trimtab.config.trimtab.settings import SourceSettings
 from trimtab.core.cluster.cluster import Cluster
@@ -21,7 +21,7 @@ from trimtab.core.model.node import Node
 from trimtab.core.model.pod import Pod
 from trimtab.core.model.readings import Reading, Subject, Unit
 from trimtab.core.model.resources import CPU, MEMORY, Amounts
-from trimtab.sim.snapshot_document import History, Sample, Series, Usage
+from trimtab.sim.snapshot_document import History, PastUsage, Sample, Usage
 from trimtab.sources.interface import Get, HistoryRange, Source, SourceError
 from trimtab.sources.registry import open_source
 
@@ -42,7 +42,7 @@ class Measured(NamedTuple):
     usage: Usage | None = None
     history: History | None = None
     interval: float | None = None
-    notes: tuple[Note, ...] = ()
+    notes: tuple[SnapshotNote, ...] = ()
 
 
 @dataclass
@@ -55,12 +55,12 @@ class Meter:
     get: Get
     now: Callable[[], float]
     history: HistoryOptions | None = None
-    notes: list[Note] = field(default_factory=list)
+    notes: list[SnapshotNote] = field(default_factory=list)
 
     async def measure(self) -> Measured:
         sources = self.configuration.trimtab.sources
         if not sources:
-            return Measured(notes=(Note(NO_SOURCE, NO_SOURCE),))
+            return Measured(notes=(SnapshotNote(NO_SOURCE, NO_SOURCE),))
         readings: list[Reading] = []
         grid = None if self.history is None else HistoryGrid(self.history, self.now(), self.nodes, self.pods)
         for settings in sources:
@@ -73,7 +73,7 @@ class Meter:
         return Measured(usage, history, interval, (*self.notes, *(grid.notes() if grid is not None else ())))
 
     def _note(self, text: str, nameless: str = "") -> None:
-        self.notes.append(Note(text, nameless or text))
+        self.notes.append(SnapshotNote(text, nameless or text))
 
     async def _read_source(self, settings: SourceSettings, grid: HistoryGrid | None) -> tuple[Reading, ...]:
         """The readings of one source; a failure is noted, and the others are asked all the same."""
@@ -204,10 +204,10 @@ class HistoryGrid:
         nodes, pods = (self._series(subject, first, last + 1) for subject in Subject)
         return History((self._first + first) * self.options.step, self.options.step, nodes, pods)
 
-    def _series(self, subject: Subject, first: int, end: int) -> dict[str, Series]:
+    def _series(self, subject: Subject, first: int, end: int) -> dict[str, PastUsage]:
         by_resource = [self._values[subject, resource] for resource in (CPU, MEMORY)]
         return {
-            name: Series(
+            name: PastUsage(
                 *(
                     tuple(_rounded(resource, each) for each in values[name][first:end]) if name in values else ()
                     for resource, values in zip((CPU, MEMORY), by_resource, strict=True)
@@ -216,10 +216,10 @@ class HistoryGrid:
             for name in dict.fromkeys(name for values in by_resource for name in values)
         }
 
-    def notes(self) -> Iterable[Note]:
+    def notes(self) -> Iterable[SnapshotNote]:
         if self._unknown:
             text = f"the history of {len(self._unknown)} pods and nodes that no longer exist is left out"
-            yield Note(text, text)
+            yield SnapshotNote(text, text)
 
 
 def _capacity(node: Node) -> Mapping[str, int]:

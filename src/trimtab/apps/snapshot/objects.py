@@ -28,7 +28,7 @@ class SnapshotFailed(Exception):
     """Why there is no snapshot, and what to do."""
 
 
-class Note(NamedTuple):
+class SnapshotNote(NamedTuple):
     """What the snapshot lacks, and the same without any name, for a file in which names are hashed."""
 
     text: str
@@ -50,7 +50,7 @@ class Listed:
 
     objects: dict[str, list[Reduced]] = field(default_factory=dict)
     missing: list[str] = field(default_factory=list)
-    notes: list[Note] = field(default_factory=list)
+    notes: list[SnapshotNote] = field(default_factory=list)
 
     def nodes(self) -> tuple[Node, ...]:
         reader = NodeReader(NODE_ANNOTATIONS)
@@ -105,7 +105,7 @@ async def _list_kind(transport: Transport, listing: Listing, listed: Listed) -> 
     if malformed := [each for each in found if isinstance(each, Malformed)]:
         some = "; ".join(f"{each.key}: {each.error}" for each in malformed[:MAX_NAMED])
         counted = f"{len(malformed)} {listing.kind} cannot be decoded and are left out"
-        listed.notes.append(Note(f"{counted}: {some}", counted))
+        listed.notes.append(SnapshotNote(f"{counted}: {some}", counted))
 
 
 def _check_forbidden(forbidden: Mapping[str, str], listed: Listed, skip_forbidden: bool) -> None:

@@ -14,6 +14,7 @@ from typing import Any
 import msgspec
 from msgspec import Struct
 
+from trimtab.apps.config_file import os_error_text, read_bounded
 from trimtab.config.diagnostics import ConfigError, Problem, did_you_mean
 from trimtab.config.yaml import MappingNode, SequenceNode, YamlNode, parse_documents
 from trimtab.core.model.resources import CPU, MEMORY
@@ -43,10 +44,9 @@ class Manifests(Struct, frozen=True):
 def read_manifests(file: str) -> Manifests:
     """The pods of a file; raises ConfigError with the place and the remedy."""
     try:
-        content = Path(file).read_bytes()
-    except (OSError, ValueError) as error:  # ValueError: an impossible file name
-        reason = getattr(error, "strerror", None) or str(error)
-        raise ConfigError([Problem(file, 0, 0, "", f"cannot be read: {reason}")]) from None
+        content = read_bounded(Path(file))
+    except OSError as error:
+        raise ConfigError([Problem(file, 0, 0, "", os_error_text(error))]) from None
     return parse_manifests(content, file)
 
 

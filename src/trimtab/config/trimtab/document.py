@@ -23,8 +23,7 @@ from trimtab.config.trimtab.validation import validate_name
 from trimtab.config.yaml import MappingNode, SequenceNode
 from trimtab.core.load.pressure_rules import MEMORY_AVAILABLE, LabellingSettings, Rule
 from trimtab.core.load.settings import LoadSettings
-from trimtab.core.model.duration import format_duration
-from trimtab.core.model.setting import HOUR
+from trimtab.core.model.duration import HOUR, format_duration
 from trimtab.core.rescheduling.settings import ReschedulingSettings
 from trimtab.core.rescheduling.strategies.interface import Strategy
 

@@ -41,8 +41,9 @@ from trimtab.core.load.pressure_rules import (
     Rule,
 )
 from trimtab.core.load.settings import LoadSettings
+from trimtab.core.model.duration import DAY
 from trimtab.core.model.resources import CPU, MEMORY
-from trimtab.core.model.setting import DAY, setting
+from trimtab.core.model.setting import setting
 from trimtab.core.settings import Settings
 
 LEASE = LeaderElection(name="trimtab-labeller")

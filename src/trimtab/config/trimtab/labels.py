@@ -23,9 +23,10 @@ from trimtab.core.load.pressure_rules import (
     LabellingSettings,
     Rule,
 )
+from trimtab.core.model.duration import DAY
 from trimtab.core.model.resources import NANOS
 from trimtab.core.model.selectors import Requirement
-from trimtab.core.model.setting import DAY, setting
+from trimtab.core.model.setting import setting
 from trimtab.wire.quantity import QuantityError, nanos
 
 CLEAR_MARGIN = 0.1  # of the threshold: how far the value must go back unless `clear` is set

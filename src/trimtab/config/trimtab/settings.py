@@ -22,10 +22,10 @@ from trimtab.config.trimtab.validation import (
     validate_url,
 )
 from trimtab.core.load.pressure_rules import LabellingSettings
-from trimtab.core.model.duration import format_duration
+from trimtab.core.model.duration import DAY, HOUR, format_duration
 from trimtab.core.model.readings import Statistic, Subject
 from trimtab.core.model.resources import CPU, MEMORY
-from trimtab.core.model.setting import DAY, HOUR, setting
+from trimtab.core.model.setting import setting
 from trimtab.core.rescheduling.settings import ReschedulingSettings
 
 AUTO = "auto"

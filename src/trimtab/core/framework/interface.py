@@ -118,13 +118,13 @@ class Warn:
 
 
 @dataclass(frozen=True, slots=True)
-class Note:
+class Log:
     """Success with figures that are logged at level debug."""
 
     figures: Figures
 
 
-StageResult = StageStatus | Note | Warn | Reject | Wait
+StageResult = StageStatus | Log | Warn | Reject | Wait
 
 
 class Normalise(Enum):

@@ -10,10 +10,9 @@ from collections.abc import Callable, Mapping
 import numpy as np
 
 from trimtab.core.model.pod import Pod
-from trimtab.core.model.resources import CPU, DEFAULT_CPU_REQUEST, DEFAULT_MEMORY_REQUEST, MEMORY
+from trimtab.core.model.resources import CPU, DEFAULT_CPU_REQUEST, DEFAULT_MEMORY_REQUEST, MEMORY, MIB
 from trimtab.core.tables import ArrayTable, Bools, Floats, Index, column
 
-MIB = 1024 * 1024
 DEFAULT_AMOUNTS: Mapping[str, float] = {
     CPU: 250.0,
     MEMORY: 200.0 * MIB,
@@ -21,6 +20,7 @@ DEFAULT_AMOUNTS: Mapping[str, float] = {
 TRIMARAN_DEFAULTS: Mapping[str, float] = {CPU: 1000.0, MEMORY: 200.0 * MIB}
 NONZERO_DEFAULTS: Mapping[str, float] = {CPU: float(DEFAULT_CPU_REQUEST), MEMORY: float(DEFAULT_MEMORY_REQUEST)}
 KOORDINATOR_FACTORS: Mapping[str, float] = {CPU: 0.85, MEMORY: 0.70}
+LEARNED_RULES = ("siblings", "cluster")  # estimates made of measurements
 RELATIVE_DEVIATION = 0.5  # of a rule's estimate: the rules themselves give no deviation
 
 REVISION_LABELS = ("controller-revision-hash", "pod-template-hash")

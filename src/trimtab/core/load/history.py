@@ -10,6 +10,7 @@ from typing import Self
 import numpy as np
 from numpy.typing import NDArray
 
+from trimtab.core.model.duration import HOUR
 from trimtab.core.tables import ArrayTable, Bools, Floats, Index, column
 
 Matrix = NDArray[np.float32]
@@ -17,7 +18,6 @@ Matrix = NDArray[np.float32]
 SAMPLES, SPACING = 256, 12.0  # about an hour at the usual interval of 15 seconds
 FIVE_MINUTES, DAY_BUCKETS = 300.0, 288
 TEN_MINUTES, HOUR_BUCKETS = 600.0, 6
-HOUR = 3600.0
 COUNT, MEAN, SQUARES = range(3)
 
 

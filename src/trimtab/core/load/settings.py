@@ -4,13 +4,14 @@ from __future__ import annotations
 
 from dataclasses import dataclass
 
-from trimtab.core.model.duration import format_duration
+from trimtab.core.model.duration import DAY, HOUR, format_duration
 from trimtab.core.model.resources import CPU, MEMORY
-from trimtab.core.model.setting import DAY, HOUR, ParsedFields, setting
+from trimtab.core.model.setting import ParsedFields, setting
 
 TRACKED = (CPU, MEMORY)  # resources for which the usage of pods is accounted
 FRESH, STALE = 120.0, 300.0  # defaults, in seconds
-RULES = ("siblings", "cluster", "koordinator", "trimaran", "volcano", "requests")
+SIBLINGS = "siblings"
+RULES = (SIBLINGS, "cluster", "koordinator", "trimaran", "volcano", "requests")
 
 
 def _ratio_error(value: float) -> str | None:
@@ -69,7 +70,7 @@ class LoadSettings:
     def __post_init__(self) -> None:
         if not 0 < self.fresh <= self.stale:
             raise ValueError(f"fresh ({self.fresh:g} s) must be above 0 and at most stale ({self.stale:g} s)")
-        if not 0 < self.window <= 3600:
+        if not 0 < self.window <= HOUR:
             raise ValueError(f"window ({self.window:g} s) must be above 0 and at most an hour")
         if not 0 < self.most_missing <= 1:
             raise ValueError(f"most_missing ({self.most_missing:g}) must be above 0 and at most 1")

@@ -18,7 +18,8 @@ import numpy as np
 from numpy.typing import NDArray
 
 from trimtab.core.load.estimates import WorkloadKey, workload_key
-from trimtab.core.load.history import FIVE_MINUTES, HOUR, Matrix, TimeBuckets
+from trimtab.core.load.history import FIVE_MINUTES, Matrix, TimeBuckets
+from trimtab.core.model.duration import HOUR
 from trimtab.core.model.pod import Pod
 from trimtab.core.tables import ArrayTable, Floats, Index, column
 
@@ -48,7 +49,7 @@ def common_times(of_resources: Iterable[PodSnapshots]) -> SnapshotTimes:
 def _newest_first(buckets: Sequence[TimeBuckets], count: int) -> Numbers:
     """The newest bucket need not be full."""
     numbers = np.unique(np.concatenate([each.numbers for each in buckets]))[::-1]
-    return numbers[(numbers >= 0) & (numbers > numbers[0] - count)]
+    return np.asarray(numbers[(numbers >= 0) & (numbers > numbers[0] - count)])
 
 
 class PodSnapshots(ArrayTable):

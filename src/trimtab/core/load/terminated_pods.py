@@ -10,10 +10,11 @@ from __future__ import annotations
 import numpy as np
 
 from trimtab.core.load.settings import TRACKED
+from trimtab.core.model.duration import HOUR, MINUTE
 from trimtab.core.tables import ArrayTable, Floats, Index, column, sum_by_row
 
-MAX_ENTRIES, FIRST_SIZE, MINUTE = 20_000, 64, 60.0
-MAX_HORIZON = 3600.0  # no sample is older, or covers a longer window
+MAX_ENTRIES, FIRST_SIZE = 20_000, 64
+MAX_HORIZON = HOUR  # no sample is older, or covers a longer window
 TINY = 1e-9  # a pod removed at the very moment of the sample is part of it
 
 

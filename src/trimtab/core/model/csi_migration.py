@@ -11,10 +11,9 @@ from typing import NamedTuple
 
 from msgspec.structs import replace
 
+from trimtab.core.model.node import REGION, ZONE
 from trimtab.core.model.selectors import NodeSelectorTerm, Requirement
 
-ZONE = "topology.kubernetes.io/zone"
-REGION = "topology.kubernetes.io/region"
 BETA_ZONE = "failure-domain.beta.kubernetes.io/zone"
 BETA_REGION = "failure-domain.beta.kubernetes.io/region"
 ZONE_SEPARATOR = "__"  # between the zones in a volume's label

@@ -1,9 +1,10 @@
-"""Go durations."""
+"""Durations: in seconds, and as Go writes them."""
 
 from __future__ import annotations
 
 import re
 
+MINUTE, HOUR, DAY = 60.0, 3600.0, 86400.0
 INT64 = (1 << 63) - 1
 _NANOSECONDS = {"ns": 1, "us": 10**3, "µs": 10**3, "μs": 10**3, "ms": 10**6, "s": 10**9, "m": 60 * 10**9}
 _NANOSECONDS["h"] = 60 * _NANOSECONDS["m"]

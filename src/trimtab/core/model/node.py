@@ -9,6 +9,10 @@ from msgspec import Struct
 from trimtab.core.model.resources import Amounts
 from trimtab.core.model.taints import Taint
 
+HOSTNAME = "kubernetes.io/hostname"  # labels
+ZONE = "topology.kubernetes.io/zone"
+REGION = "topology.kubernetes.io/region"
+
 
 class Image(Struct, frozen=True, gc=False):
     """An image on the node, with all its names."""

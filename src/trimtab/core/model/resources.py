@@ -17,10 +17,11 @@ PODS = "pods"
 
 MAX_AMOUNT = (1 << 62) - 1  # two of them still fit 63 bits
 NANOS = 1_000_000_000
+MIB, GIB = 1 << 20, 1 << 30
 
 # kube-scheduler's defaults for containers without requests, used only in scores (NonZeroRequested).
 DEFAULT_CPU_REQUEST = 100
-DEFAULT_MEMORY_REQUEST = 200 * 1024 * 1024
+DEFAULT_MEMORY_REQUEST = 200 * MIB
 
 Nanos = Mapping[str, int]  # exact amounts in billionths: these are summed, and rounded up once
 Amounts = tuple[tuple[str, int], ...]  # rounded amounts, sorted by name

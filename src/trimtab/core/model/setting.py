@@ -15,8 +15,6 @@ from typing import Any, Protocol, TypeVar
 
 INT32 = (1 << 31) - 1  # ranges up to this or beyond have no upper end that a person would choose
 PERCENTAGE: Mapping[str, Any] = {"above": 0, "between": (0, 100)}  # options of a setting
-HOUR = 3600.0
-DAY = 24 * HOUR
 T = TypeVar("T")
 Validate = Callable[[Any], str | None]  # what is wrong with a value of the right type, or None
 

@@ -28,9 +28,8 @@ from trimtab.core.model.change import Change
 from trimtab.core.model.objects import PodDisruptionBudget
 from trimtab.core.model.pod import Pod
 from trimtab.core.model.schedule_result import Rejection, Unschedulable
-from trimtab.core.model.setting import ArgumentError, Support, setting
+from trimtab.core.model.setting import INT32, ArgumentError, Support, setting
 
-INT32 = (1 << 31) - 1
 PREEMPTION_NEVER = "not eligible due to preemptionPolicy=Never."
 VICTIM_TERMINATING = "not eligible due to a terminating pod on the nominated node."
 FITS, NO_VICTIMS = -1, -2  # in `rejected_by`

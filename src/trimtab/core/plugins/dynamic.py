@@ -104,7 +104,7 @@ class SyncPolicy:
 
 
 @dataclass(frozen=True, slots=True)
-class Policy:
+class DynamicSchedulerPolicy:
     """The `spec` of Crane's DynamicSchedulerPolicy, with Crane's defaults."""
 
     sync_policy: tuple[SyncPolicy, ...] = ()
@@ -145,7 +145,7 @@ class Policy:
         return {each.name for each in self.predicate} | {each.name for each in self.priority}
 
 
-DEFAULT_POLICY = Policy()
+DEFAULT_POLICY = DynamicSchedulerPolicy()
 
 
 POLICY_FILE = SpecFile(
@@ -168,7 +168,7 @@ class Dynamic:
     normalise: ClassVar[Normalise] = Normalise.NONE
     score_scale: ClassVar[int] = utilisation.SCORE_SCALE
 
-    policy: Policy = setting(
+    policy: DynamicSchedulerPolicy = setting(
         DEFAULT_POLICY,
         "the `spec` of Crane's DynamicSchedulerPolicy: predicate, priority, hotValue (syncPolicy is "
         "checked and ignored)",

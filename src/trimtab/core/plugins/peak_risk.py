@@ -7,9 +7,10 @@ adds to σ: it may go on. Two things count, each for the resource where it is hi
 would hide the one that is running out: the probability that the sum exceeds the limit, and by how much it is expected
 to exceed it. The first tells safe nodes apart, the second overloaded ones.
 
-While no node is at risk the lower requests decide, and of equal requests the lower load. If load decided there, all
-nodes would come to have the same, and none would be left for a pod that uses more than was expected of it; requests
-spread pods as well, and leave what is not used where it is.
+While no node is at risk, a pod whose siblings are measured goes where the load is lower. For a pod of which nothing is
+known the lower requests decide, and of equal requests the lower load: if load decided there, all nodes would come to
+have the same, and none would be left for a pod that uses more than was expected of it; requests spread pods as well,
+and leave what is not used where it is.
 
 Assumptions, and when they fail: the next hour is like the last one (a daily peak is seen when it begins); pods of a
 node do not peak together (σ is then too small: raise `floor`); a pod not yet measured is like its siblings, or else
@@ -40,13 +41,15 @@ from trimtab.core.cluster.view import View
 from trimtab.core.framework.interface import MAX_SCORE, Ints, Normalise, Rows
 from trimtab.core.framework.load_scoring import utilisation
 from trimtab.core.framework.load_scoring.scalar import SMALL_SELECTION
+from trimtab.core.load.settings import SIBLINGS
 from trimtab.core.model.change import Change
 from trimtab.core.model.pod import Pod
 from trimtab.core.model.resources import CPU, MEMORY
 from trimtab.core.model.setting import PERCENTAGE, ArgumentError, check_ranges, setting
 from trimtab.core.tables import Floats
 
-LOAD_SHARE = 0.01  # of what `lean` adds: enough to rank nodes with equal requests, too little to even out their loads
+# Of what `lean` adds. For an unknown pod: enough to rank nodes with equal requests, too little to even out their loads.
+UNKNOWN_LOAD_SHARE, LOAD_SHARE = 0.01, 0.99
 HALF_EXCESS = 0.1  # the expected excess, relative to capacity, that costs half of its points
 MAX_DEVIATIONS = 8.0  # beyond this a probability is 0 or 1
 STEPS = 256  # table entries per deviation: errors stay below a millionth
@@ -124,7 +127,7 @@ class PeakRisk:
     def _inputs(self, view: View, pod: Pod, risk: RiskLimit, rows: Rows) -> RiskInputs:
         name, load = risk.name, view.load
         mean, variance = mean_and_variance(view, name, rows)
-        pod_mean, deviation, _ = load.estimate(pod, name)
+        pod_mean, deviation, rule = load.estimate(pod, name)
         return RiskInputs(
             mean,
             variance,
@@ -136,6 +139,7 @@ class PeakRisk:
             risk.limit / 100,
             self.floor / 100,
             self.spread / 100,
+            LOAD_SHARE if rule == SIBLINGS else UNKNOWN_LOAD_SHARE,
         )
 
     def _score_all(self, inputs: list[RiskInputs]) -> Ints:
@@ -162,7 +166,8 @@ class RiskInputs(NamedTuple):
     """One resource: by row mean and variance of the load, their trust, the requests, and the capacity.
 
     For all rows the pod's own mean and variance; and relative to capacity the limit, the smallest deviation
-    (`min_deviation`), and the deviation of a node without metrics (`unmeasured_deviation`).
+    (`min_deviation`), and the deviation of a node without metrics (`unmeasured_deviation`). `load_share`: how much of
+    fullness is load; the rest is requests.
     """
 
     mean: Floats
@@ -175,6 +180,7 @@ class RiskInputs(NamedTuple):
     limit: float
     min_deviation: float
     unmeasured_deviation: float
+    load_share: float = UNKNOWN_LOAD_SHARE
 
 
 def mean_and_variance(view: View, resource: str, rows: Rows) -> tuple[Floats, Floats]:
@@ -186,7 +192,7 @@ def mean_and_variance(view: View, resource: str, rows: Rows) -> tuple[Floats, Fl
 
 def risk(inputs: RiskInputs) -> tuple[Floats, Floats, Floats]:
     """With the pod, relative to capacity: the probability that the load exceeds the limit, by how much it is expected to
-    exceed it, and how full the node is by requests and a little by load."""
+    exceed it, and how full the node is by requests and by load."""
     capacity = np.maximum(inputs.capacity, 1.0)
     mean, requested = (inputs.mean + inputs.pod_mean) / capacity, inputs.requested / capacity
     variance = (inputs.variance + inputs.pod_variance) / (capacity * capacity)
@@ -199,7 +205,7 @@ def risk(inputs: RiskInputs) -> tuple[Floats, Floats, Floats]:
     deviation = np.sqrt(np.maximum(variance + doubt * doubt, inputs.min_deviation * inputs.min_deviation))
     excess = deviation * normal_loss(gap / deviation)
     probability = normal_cdf(gap / np.where(gap < 0, deviation, inputs.min_deviation))
-    return probability, excess, requested * (1.0 - LOAD_SHARE) + mean * LOAD_SHARE
+    return probability, excess, requested * (1.0 - inputs.load_share) + mean * inputs.load_share
 
 
 def risk_by_row(inputs: RiskInputs) -> list[tuple[float, float, float]]:
@@ -218,7 +224,7 @@ def risk_by_row(inputs: RiskInputs) -> list[tuple[float, float, float]]:
         deviation = math.sqrt(max(variance + doubt * doubt, inputs.min_deviation * inputs.min_deviation))
         excess = deviation * normal_loss_one(gap / deviation)
         probability = normal_cdf_one(gap / (deviation if gap < 0 else inputs.min_deviation))
-        results.append((probability, excess, requested * (1.0 - LOAD_SHARE) + mean * LOAD_SHARE))
+        results.append((probability, excess, requested * (1.0 - inputs.load_share) + mean * inputs.load_share))
     return results
 
 

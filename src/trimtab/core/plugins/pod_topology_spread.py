@@ -35,13 +35,13 @@ from trimtab.core.framework.interface import (
 )
 from trimtab.core.model.affinity import TopologySpreadConstraint
 from trimtab.core.model.change import Change
+from trimtab.core.model.node import HOSTNAME
 from trimtab.core.model.pod import Pod
 from trimtab.core.model.selectors import LabelSelector, selector_error
 from trimtab.core.model.setting import ArgumentError, ParsedFields, setting
 from trimtab.core.model.taints import NO_EXECUTE, NO_SCHEDULE, Taint, tolerated
 from trimtab.core.tables import Floats
 
-HOSTNAME = "kubernetes.io/hostname"
 SYSTEM_DEFAULTS = (
     TopologySpreadConstraint(HOSTNAME, 3, hard=False),
     TopologySpreadConstraint("topology.kubernetes.io/zone", 5, hard=False),

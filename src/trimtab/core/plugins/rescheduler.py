@@ -31,9 +31,9 @@ from trimtab.core.framework.interface import (
     Bools,
     Figures,
     Ints,
+    Log,
     NamedSource,
     Normalise,
-    Note,
     Reject,
     Rows,
     StageResult,
@@ -274,7 +274,7 @@ class Rescheduler:
             return StageStatus.SUCCESS
         exceeded, figures = self._exceeded(view, node, self.cpu_threshold, self.memory_threshold)
         if not exceeded:
-            return Note(figures) if figures else StageStatus.SUCCESS
+            return Log(figures) if figures else StageStatus.SUCCESS
         return Warn("NodeNearlyFull", f"with this pod {node} will use {' and '.join(exceeded)}", figures)
 
     def _exceeded(self, view: View, node: str, cpu: float, memory: float) -> tuple[list[str], Figures]:

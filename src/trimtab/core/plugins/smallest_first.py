@@ -12,11 +12,10 @@ from typing import ClassVar
 
 from trimtab.core.model.change import Change
 from trimtab.core.model.pod import Pod
-from trimtab.core.model.resources import CPU, MEMORY
+from trimtab.core.model.resources import CPU, GIB, MEMORY
 from trimtab.core.model.setting import INT32, check_ranges, setting
 
 MILLIS = 1000
-GIB = 1 << 30
 
 
 @dataclass(frozen=True, slots=True)

@@ -29,6 +29,7 @@ from trimtab.core.cluster.recently_placed import recent_sum
 from trimtab.core.cluster.view import View
 from trimtab.core.framework.interface import Ints, Normalise, Rows
 from trimtab.core.framework.load_scoring import scalar, utilisation
+from trimtab.core.load.estimates import DEFAULT_AMOUNTS
 from trimtab.core.model.change import Change
 from trimtab.core.model.duration import INT64
 from trimtab.core.model.pod import Pod
@@ -39,7 +40,6 @@ from trimtab.core.tables import Floats
 WINDOW = 600.0
 METRICS_INTERVAL = 30.0  # Volcano's default
 REQUEST_FACTOR, RISKY_LOAD, RISK_FACTOR = 0.7, 0.6, 1.2
-DEFAULT_ESTIMATES = {CPU: 250.0, MEMORY: 200.0 * 1024 * 1024}
 
 
 @dataclass(frozen=True, slots=True)
@@ -165,7 +165,7 @@ def _with_shadow_load(view: View, rows: Rows, capacity: Ints) -> Floats:
 
 def _shadow(resource: str, pod: Pod) -> float:
     best_effort = not (pod.requests.limit_of(CPU) or pod.requests.limit_of(MEMORY))
-    return DEFAULT_ESTIMATES[resource] if best_effort else pod.requests.of(resource) * REQUEST_FACTOR
+    return DEFAULT_AMOUNTS[resource] if best_effort else pod.requests.of(resource) * REQUEST_FACTOR
 
 
 def _recent_or_expected(view: View, rows: Rows) -> Floats:

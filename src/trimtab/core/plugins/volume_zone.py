@@ -22,7 +22,8 @@ from trimtab.core.framework.interface import (
 )
 from trimtab.core.framework.volumes import not_found
 from trimtab.core.model.change import Change
-from trimtab.core.model.csi_migration import BETA_REGION, BETA_ZONE, REGION, ZONE, ZONE_SEPARATOR
+from trimtab.core.model.csi_migration import BETA_REGION, BETA_ZONE, ZONE_SEPARATOR
+from trimtab.core.model.node import REGION, ZONE
 from trimtab.core.model.pod import Pod
 from trimtab.core.model.selectors import Requirement
 from trimtab.core.model.storage import (

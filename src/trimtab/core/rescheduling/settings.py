@@ -7,10 +7,10 @@ from dataclasses import dataclass, field
 from enum import StrEnum
 from types import MappingProxyType
 
-from trimtab.core.model.duration import format_duration
+from trimtab.core.model.duration import DAY, format_duration
 from trimtab.core.model.resources import CPU, MEMORY
 from trimtab.core.model.selectors import LabelSelector
-from trimtab.core.model.setting import DAY, INT32, ParsedFields, Setting, setting
+from trimtab.core.model.setting import INT32, ParsedFields, Setting, setting
 from trimtab.core.rescheduling.calendar import Window
 from trimtab.core.rescheduling.strategies.interface import RivalStrategy, Strategy
 from trimtab.core.rescheduling.strategies.resource_optimization import ResourceOptimization

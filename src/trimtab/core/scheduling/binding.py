@@ -25,7 +25,7 @@ from msgspec.structs import replace
 
 from trimtab.core.cluster.cluster import Cluster
 from trimtab.core.controllers import EngineState, Output
-from trimtab.core.framework.interface import Note, Reject, Reserve, StageStatus, Wait, Warn
+from trimtab.core.framework.interface import Log, Reject, Reserve, StageStatus, Wait, Warn
 from trimtab.core.framework.profile import Profile, plugin_name
 from trimtab.core.model.change import Change
 from trimtab.core.model.instructions import Bind, GetPod
@@ -122,7 +122,7 @@ class BindingCycles:
         warnings: list[Output] = []
         while cycle.stage < len(stages):
             answer = stages[cycle.stage](cluster.view, cycle.pod, cycle.node)
-            if isinstance(answer, Reject | Warn | Note):
+            if isinstance(answer, Reject | Warn | Log):
                 stage = "Permit" if cycle.stage < len(cycle.profile.permits) else "PreBind"
                 self._report(cycle, stage, plugin_name(plugins[cycle.stage]), answer)
             if isinstance(answer, Reject):
@@ -133,12 +133,12 @@ class BindingCycles:
             if isinstance(answer, Warn):
                 warnings.append(pod_events.warning(cycle.pod, answer.reason, answer.message))
             else:
-                assert answer is StageStatus.SUCCESS or isinstance(answer, Note)
+                assert answer is StageStatus.SUCCESS or isinstance(answer, Log)
             cycle.stage, cycle.wait_until = cycle.stage + 1, None
         misfit = _recheck_filters(cluster, cycle) if cycle.waited else None
         return misfit if misfit is not None else [*warnings, self._bind(cycle, now)]
 
-    def _report(self, cycle: BindingCycle, stage: str, plugin: str, answer: Reject | Warn | Note) -> None:
+    def _report(self, cycle: BindingCycle, stage: str, plugin: str, answer: Reject | Warn | Log) -> None:
         result, message = "noted", ""
         if isinstance(answer, Reject):
             result, message = "rejected", answer.reason

@@ -2,8 +2,8 @@
 
 from __future__ import annotations
 
+from trimtab.core.model.duration import HOUR
 from trimtab.sim.demo.scene import Play, Scene
-from trimtab.sim.usage_patterns import HOUR
 
 # The scenario begins at eight in the morning; pod-15 and pod-16 arrive six and eighteen hours later.
 AFTERNOON, NIGHT = 6 * HOUR, 18 * HOUR

@@ -15,12 +15,11 @@ from msgspec import Struct
 from trimtab.config.config_node import ConfigNode, Report
 from trimtab.config.diagnostics import ConfigError, Problem
 from trimtab.config.yaml import MAX_BYTES, parse_documents
-from trimtab.core.model.duration import format_duration
+from trimtab.core.model.duration import DAY, format_duration
 from trimtab.core.model.objects import Object, Service
 from trimtab.sim.scenario import NAMESPACE, Scenario, SimulatedNode, Workload
 from trimtab.sim.scenario_file.faults import parse_events, parse_metrics
 from trimtab.sim.scenario_file.nodes import parse_cluster_autoscaler, parse_nodes
-from trimtab.sim.scenario_file.snapshot import load_snapshot
 from trimtab.sim.scenario_file.trace import load_trace
 from trimtab.sim.scenario_file.values import (
     Fields,
@@ -32,13 +31,15 @@ from trimtab.sim.scenario_file.values import (
     time_of_day,
 )
 from trimtab.sim.scenario_file.workloads import WorkloadContext, parse_workload
-from trimtab.sim.usage_patterns import DAY
+from trimtab.sim.snapshot_document import API_VERSION
+from trimtab.sim.snapshot_file import SnapshotError, read_snapshot
+from trimtab.sim.snapshot_scenario import place_again, scenario_of
 from trimtab.wire.objects import label_map_selector
 from trimtab.wire.pod import PodReader
 
-VERSION, KIND = "trimtab.dev/v1alpha1", "Scenario"
+KIND = "Scenario"
 SCENARIO_FIELDS = {
-    "apiVersion": f"must be {VERSION}",
+    "apiVersion": f"must be {API_VERSION}",
     "kind": f"must be {KIND}",
     "name": "its name; that of the file unless set",
     "description": "what it is about",
@@ -61,10 +62,32 @@ SERVICE_FIELDS = {
     "namespace": f"`{NAMESPACE}` unless set",
     "selector": "the labels of its pods",
 }
+SNAPSHOT_FIELDS = {
+    "file": "what `trimtab snapshot` wrote, relative to the scenario",
+    "placeAgain": "false unless set: every pod but those of DaemonSets is placed again by the policy, the oldest first",
+}
 
 Foundation = Callable[[ConfigNode, Path, int], Scenario | None]  # the value, the file's folder, the seed
-FOUNDATIONS: Mapping[str, Foundation] = {"trace": load_trace, "snapshot": load_snapshot}
 _EMPTY = Scenario("", 0.0, ())
+
+
+def _load_snapshot(node: ConfigNode, folder: Path, seed: int) -> Scenario | None:
+    """A live cluster, from the moment of the snapshot on; None after a problem."""
+    before = len(node.report.problems)
+    fields = Fields(node, SNAPSHOT_FIELDS)
+    file = fields.require("file", ConfigNode.string, "", "write the snapshot's file")
+    again = fields.get("placeAgain", ConfigNode.boolean, False)
+    if len(node.report.problems) > before:
+        return None
+    try:
+        scenario = scenario_of(read_snapshot(folder / file))
+    except SnapshotError as error:
+        fields.at("file").error(str(error))
+        return None
+    return place_again(scenario) if again else scenario
+
+
+FOUNDATIONS: Mapping[str, Foundation] = {"trace": load_trace, "snapshot": _load_snapshot}
 
 
 def read_scenario(path: Path, seed: int = 0) -> Scenario:
@@ -231,7 +254,7 @@ def _service(fields: Fields) -> Service:
 
 
 def _check_kind(fields: Fields) -> None:
-    for key, expected in (("apiVersion", VERSION), ("kind", KIND)):
+    for key, expected in (("apiVersion", API_VERSION), ("kind", KIND)):
         found = fields.require(key, ConfigNode.string, expected, f"write {expected}")
         if found != expected:
             fields.at(key).error(f"{found[:100]!r} is not supported: write {expected}")

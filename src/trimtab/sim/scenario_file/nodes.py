@@ -7,7 +7,7 @@ from collections.abc import Mapping
 from msgspec.structs import replace
 
 from trimtab.config.config_node import ConfigNode, strings
-from trimtab.core.model.node import Image, Node
+from trimtab.core.model.node import HOSTNAME, ZONE, Image, Node
 from trimtab.core.model.resources import CPU, MEMORY, PODS
 from trimtab.core.model.selectors import Requirement, is_label_key
 from trimtab.core.model.taints import NO_EXECUTE, NO_SCHEDULE, PREFER_NO_SCHEDULE, Taint
@@ -25,7 +25,6 @@ from trimtab.sim.scenario_file.values import (
     share,
 )
 
-HOSTNAME, ZONE = "kubernetes.io/hostname", "topology.kubernetes.io/zone"
 MAX_NODES = 20_000
 MACHINE_FIELDS = {
     "cpu": "CPU that pods may request, such as 16 or 7500m",

@@ -100,8 +100,7 @@ def pattern_parser(context: PatternContext) -> Callable[[ConfigNode], UsagePatte
 
 def parse_pattern(node: ConfigNode, context: PatternContext) -> UsagePattern | None:
     if isinstance(node.yaml, ScalarNode):
-        level = context.level(node)
-        return None if level is None else Steady(level)
+        return _steady(node, context)
     if isinstance(node.yaml, SequenceNode):
         return _total([found for item in node.items() if (found := parse_pattern(item, context)) is not None])
     fields = Fields(node, PATTERN_FIELDS)

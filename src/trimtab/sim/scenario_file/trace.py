@@ -5,9 +5,9 @@ from __future__ import annotations
 from pathlib import Path
 from typing import Any
 
-from trimtab.config.config_node import INT32, ConfigNode
+from trimtab.config.config_node import ConfigNode
 from trimtab.config.diagnostics import ConfigError
-from trimtab.core.model.setting import camel_case
+from trimtab.core.model.setting import INT32, camel_case
 from trimtab.sim.scenario import Scenario
 from trimtab.sim.scenario_file.values import Fields, Parse, duration, factor, integer_from, object_name
 from trimtab.sim.traces import FORMATS, load

@@ -16,7 +16,7 @@ from msgspec import Struct
 from trimtab.config.codecs import parse_quantity
 from trimtab.config.config_node import ConfigNode
 from trimtab.config.yaml import ScalarNode
-from trimtab.core.model.duration import format_duration
+from trimtab.core.model.duration import DAY, HOUR, MINUTE, format_duration
 from trimtab.core.model.resources import CPU, amounts
 from trimtab.core.model.selectors import MAX_LABEL_VALUE, Requirement
 
@@ -24,7 +24,7 @@ T = TypeVar("T")
 D = TypeVar("D")
 Parse = Callable[[ConfigNode], T | None]
 
-LONGEST = 366 * 86_400.0  # seconds
+LONGEST = 366 * DAY
 LARGEST_SHARE = 1000.0
 MAX_NAME = 253
 _PART = r"[a-z0-9]([-a-z0-9]*[a-z0-9])?"
@@ -99,12 +99,19 @@ def time_of_day(node: ConfigNode) -> float | None:
     text = node.string()
     if text is None:
         return None
+    seconds = parse_clock(text)
+    if seconds is None:
+        node.error(f'{text[:30]!r} is not a time of day: write hours and minutes, such as "08:00"')
+    return seconds
+
+
+def parse_clock(text: str) -> float | None:
+    """Seconds of a time such as 08:00 or 25:30:10; None if it is none."""
     match = _TIME_OF_DAY.fullmatch(text)
     if match is None:
-        node.error(f'{text[:30]!r} is not a time of day: write hours and minutes, such as "08:00"')
         return None
     hours, minutes, seconds = match.groups()
-    return int(hours) * 3600.0 + int(minutes) * 60 + int(seconds or 0)
+    return int(hours) * HOUR + int(minutes) * MINUTE + int(seconds or 0)
 
 
 def clock_text(seconds: float) -> str:

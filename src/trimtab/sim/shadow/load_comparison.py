@@ -16,13 +16,13 @@ import numpy as np
 from msgspec import Struct, field
 
 from trimtab.core.cluster.cluster import Cluster
+from trimtab.core.model.duration import MINUTE
 from trimtab.core.model.resources import CPU, MEMORY
 from trimtab.core.tables import Floats
 from trimtab.sim.shadow.outcomes import Outcome
 
 LEVELS = (80, 90, 100)  # percent
 RESOURCES = (CPU, MEMORY)
-MINUTE = 60.0
 MAX_GAP = 5 * MINUTE  # a longer one was not watched: the machine slept, or the source failed
 
 

@@ -38,7 +38,7 @@ class ReportError(Exception):
     """Why a file cannot be continued."""
 
 
-class Policy(Struct, frozen=True):
+class FollowedPolicy(Struct, frozen=True):
     """The policy that the shadow follows, and how; `digest` tells whether it is still the same."""
 
     file: str
@@ -60,7 +60,7 @@ class Report(Struct, kw_only=True, rename="camel"):
 
     api_version: str = API_VERSION
     kind: str = ""
-    policy: Policy
+    policy: FollowedPolicy
     started: float
     updated: float
     watched_seconds: float
@@ -71,7 +71,7 @@ class Report(Struct, kw_only=True, rename="camel"):
 
 
 def make_report(
-    shadow: Shadow, policy: Policy, started: float, now: float, watched: float, *, finished: bool
+    shadow: Shadow, policy: FollowedPolicy, started: float, now: float, watched: float, *, finished: bool
 ) -> Report:
     """What the shadow has found so far."""
     return Report(
@@ -113,7 +113,7 @@ def encode_report(report: Report) -> bytes:
     return msgspec.json.format(msgspec.json.encode(report), indent=1) + b"\n"
 
 
-def resume(shadow: Shadow, content: bytes, policy: Policy) -> Report:
+def resume(shadow: Shadow, content: bytes, policy: FollowedPolicy) -> Report:
     """Let the shadow go on from a report; raises ReportError if that is not one of the same policy."""
     try:
         found = msgspec.json.decode(content, type=Report)

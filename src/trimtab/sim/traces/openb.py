@@ -14,20 +14,19 @@ from random import Random
 from msgspec import Struct
 
 from trimtab.core.model.affinity import Affinity, NodeAffinity
-from trimtab.core.model.node import Node
+from trimtab.core.model.duration import HOUR
+from trimtab.core.model.node import HOSTNAME, Node
 from trimtab.core.model.pod import PodSpec
-from trimtab.core.model.resources import CPU, MEMORY, NANOS, PODS, ContainerRequests, pod_requests
+from trimtab.core.model.resources import CPU, MEMORY, MIB, NANOS, PODS, ContainerRequests, pod_requests
 from trimtab.core.model.selectors import NodeSelectorTerm, Requirement
 from trimtab.sim.scenario import MetricsPipeline, PodTemplate, Scenario, SimulatedNode, TracedPod
 from trimtab.sim.traces.options import TraceOptions
-from trimtab.sim.traces.recording import HOSTNAME, MOST_PODS
+from trimtab.sim.traces.recording import MOST_PODS
 from trimtab.sim.traces.tables import Row, fail, find_file, read_rows
-from trimtab.sim.usage_patterns import HOUR
 
 GPU_COUNT, GPU_MILLI = "alibabacloud.com/gpu-count", "alibabacloud.com/gpu-milli"
 GPU_MODEL = "alibabacloud.com/gpu-card-model"
 WHOLE_GPU = 1000
-MIB = 1 << 20
 STEP = 60.0
 NODE_FILES = ("nodes.csv", "openb_node_list_gpu_node.csv", "openb_node_list_all_node.csv")
 NODE_COLUMNS = ("sn", "cpu_milli", "memory_mib", "gpu", "model")

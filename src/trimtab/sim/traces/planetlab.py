@@ -14,12 +14,12 @@ from pathlib import Path
 import numpy as np
 
 from trimtab.config.config_node import Report
+from trimtab.core.model.resources import MIB
 from trimtab.sim.scenario import Scenario
 from trimtab.sim.traces.options import TraceOptions
 from trimtab.sim.traces.recording import RecordedPod, Recording, to_scenario, vary
-from trimtab.sim.traces.tables import Row, Series, fail, find_file, read_lines, read_rows
+from trimtab.sim.traces.tables import Row, UsageArray, fail, find_file, read_lines, read_rows
 
-MIB = 1 << 20
 STEP = 300.0
 STEPS = 288
 HOSTS = 800
@@ -53,13 +53,13 @@ def _first_day(folder: Path) -> str:
     return days[0]
 
 
-def _pod(name: str, percent: Series, mips: int, memory: int) -> RecordedPod:
+def _pod(name: str, percent: UsageArray, mips: int, memory: int) -> RecordedPod:
     size = mips, memory
     used = np.full(len(percent), memory, dtype=np.float32)
     return RecordedPod(name, "", size, size, 0, percent * np.float32(mips / 100), used)
 
 
-def _table(path: Path) -> Iterator[tuple[str, Series]]:
+def _table(path: Path) -> Iterator[tuple[str, UsageArray]]:
     seen: set[str] = set()
     for row in read_rows(path, ["vm", "cpu_pct"]):
         name = row.name("vm")
@@ -69,7 +69,7 @@ def _table(path: Path) -> Iterator[tuple[str, Series]]:
         yield name, _day(row, "cpu_pct")
 
 
-def _published(folder: Path) -> Iterator[tuple[str, Series]]:
+def _published(folder: Path) -> Iterator[tuple[str, UsageArray]]:
     """A file for each machine, in the order of their names."""
     for number, path in enumerate(sorted(each for each in folder.iterdir() if each.is_file())):
         report = Report(str(path))
@@ -79,7 +79,7 @@ def _published(folder: Path) -> Iterator[tuple[str, Series]]:
         yield f"vm-{number:04}", percent
 
 
-def _day(row: Row, column: str) -> Series:
+def _day(row: Row, column: str) -> UsageArray:
     percent = row.series(column)
     if percent is None:
         return np.zeros(STEPS, dtype=np.float32)

@@ -15,18 +15,19 @@ from msgspec import Struct
 from msgspec.structs import replace
 
 from trimtab.config.diagnostics import did_you_mean
+from trimtab.core.model.duration import DAY
+from trimtab.core.model.resources import MIB
 from trimtab.sim.scenario import Scenario
 from trimtab.sim.traces.options import TraceOptions
 from trimtab.sim.traces.recording import RecordedPod, Recording, to_scenario, vary
-from trimtab.sim.traces.tables import Row, Series, fail, find_file, read_rows
+from trimtab.sim.traces.tables import Row, UsageArray, fail, find_file, read_rows
 
-MIB = 1 << 20
 NODE_COLUMNS = ("node", "cpu_milli", "memory_mib")
 POD_COLUMNS = ("pod", "cpu_request_milli", "memory_request_mib", "arrival_s")
 OPTIONAL_POD_COLUMNS = ("app", "cpu_limit_milli", "memory_limit_mib", "departure_s", "initial_node")
 USAGE_COLUMNS = ("pod", "first_step", "cpu_milli", "memory_mib")
 MAX_STEPS = 1_000_000
-_NONE: Series = np.zeros(0, dtype=np.float32)
+_NONE: UsageArray = np.zeros(0, dtype=np.float32)
 
 
 class Meta(Struct, frozen=True):
@@ -80,7 +81,7 @@ def _meta(path: Path) -> Meta:
     except (OSError, ValueError, RecursionError) as error:
         message, _, field = str(error).partition(" - at `$.")
         fail(str(path), f"{field.rstrip('`')}: {message}" if field else f"cannot be read: {message}")
-    if not 0 < meta.step_seconds <= 86_400:
+    if not 0 < meta.step_seconds <= DAY:
         fail(str(path), f"step_seconds: {meta.step_seconds:g} is not above 0 and at most a day")
     if not 0 < meta.steps <= MAX_STEPS:
         fail(str(path), f"steps: {meta.steps} is not between 1 and {MAX_STEPS}")

@@ -15,12 +15,12 @@ import numpy as np
 from msgspec import Struct
 from msgspec.structs import replace
 
-from trimtab.core.model.node import Node
+from trimtab.core.model.node import HOSTNAME, Node
 from trimtab.core.model.objects import Object, Service
 from trimtab.core.model.resources import CPU, MEMORY, NANOS, PODS, ContainerRequests, PodRequests, pod_requests
 from trimtab.sim.scenario import NAMESPACE, MetricsPipeline, PodTemplate, Scenario, SimulatedNode, TracedPod
 from trimtab.sim.traces.options import TraceOptions
-from trimtab.sim.traces.tables import Series
+from trimtab.sim.traces.tables import UsageArray
 from trimtab.sim.usage_patterns import Recorded
 from trimtab.wire.objects import label_map_selector
 
@@ -28,7 +28,6 @@ LIFETIME_BANDS = 5  # usage is dealt out among apps of similar lifetime
 ARRIVAL_SPAN = 0.9  # of its step, within which a pod arrives
 MOST_PODS = 1000  # of a node; traces say nothing about it
 APP = "app"
-HOSTNAME = "kubernetes.io/hostname"
 
 
 class RecordedPod(Struct, frozen=True):
@@ -39,8 +38,8 @@ class RecordedPod(Struct, frozen=True):
     request: tuple[int, int]
     limit: tuple[int, int]
     first: int
-    cpu: Series
-    memory: Series
+    cpu: UsageArray
+    memory: UsageArray
     node: str = ""
 
     @property

@@ -19,7 +19,7 @@ from trimtab.config.config_node import Report
 from trimtab.config.diagnostics import ConfigError, Problem, did_you_mean
 from trimtab.sim.usage_patterns import without_gaps
 
-Series = NDArray[np.float32]
+UsageArray = NDArray[np.float32]
 
 MAX_FIELD_BYTES = 1 << 26  # a series of weeks is one field
 MAX_PROBLEMS = 50  # after these the rest of a file is not worth reading
@@ -66,7 +66,7 @@ class Row(Struct, frozen=True):
             self.error(name, f"{value:g} is not an integer")
         return int(value)
 
-    def series(self, name: str) -> Series | None:
+    def series(self, name: str) -> UsageArray | None:
         """Numbers with spaces in between; where there is no sample (-1), the one before counts, or else the first.
 
         None after a problem.

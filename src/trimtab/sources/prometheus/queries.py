@@ -17,6 +17,7 @@ from dataclasses import dataclass, replace
 from trimtab.config.trimtab.promql import substitute, validate_query
 from trimtab.config.trimtab.settings import BuiltinMetric, PrometheusSettings, QuerySettings, QueryUnit
 from trimtab.core.model.readings import Reading, Statistic, Subject, Unit
+from trimtab.core.model.resources import MIB
 from trimtab.sources.interface import SourceError
 
 SERIES_KIND_LABEL = "trimtab_of"  # tells values from times in one response
@@ -124,7 +125,6 @@ def promql_duration(seconds: float) -> str:
 
 
 CPU_RULE, MEMORY_RULE = "node_cpu_usage_avg_5m", "node_mem_usage_avg_5m"
-MIB = 1 << 20
 
 _CONTAINERS = 'container!="",container!="POD",pod!=""$and'
 

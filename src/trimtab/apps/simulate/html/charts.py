@@ -19,7 +19,7 @@ HIGHEST_RATIO = 3.0
 EVENT_ROW, EVENT_LEFT, EVENT_BINS = 30, 250, 120
 
 
-class Series(Struct, frozen=True):
+class ChartLine(Struct, frozen=True):
     """A line of a chart, with the band that its seeds cover; `number` is that of its policy."""
 
     name: str
@@ -56,7 +56,7 @@ def text(x: float, y: float, words: str, anchor: str = "start", kind: str = "") 
     )
 
 
-def time_chart(name: str, label: str, times: Sequence[float], series: Sequence[Series]) -> str:
+def time_chart(name: str, label: str, times: Sequence[float], series: Sequence[ChartLine]) -> str:
     """Shares over time, with a crosshair for the pointer."""
     highest = max((value for each in series for value in (*each.values, *(high for _, high in each.band))), default=0.0)
     across = Scale(times[0], times[-1], LEFT, RIGHT)
@@ -68,7 +68,7 @@ def time_chart(name: str, label: str, times: Sequence[float], series: Sequence[S
     return svg(label, WIDTH, HEIGHT, parts, f' data-chart="{name}" data-left="{LEFT}" data-right="{RIGHT}"')
 
 
-def step_chart(name: str, label: str, edges: Sequence[float], series: Sequence[Series], limit: float) -> str:
+def step_chart(name: str, label: str, edges: Sequence[float], series: Sequence[ChartLine], limit: float) -> str:
     """A distribution: shares by load, with a mark where nodes count as hot."""
     highest = max((value for each in series for value in each.values), default=0.0)
     across, up = Scale(edges[0], edges[-1], LEFT, RIGHT), Scale(0.0, highest * 1.05 or 0.01, BOTTOM, TOP)
@@ -112,12 +112,12 @@ def _time_tick(across: Scale, at: float, y: float, label: str) -> str:
     return text(min(x, RIGHT), y, label, "end") if x > RIGHT - 30 else text(x, y, label, "middle")
 
 
-def _line(series: Series, times: Sequence[float], across: Scale, up: Scale) -> str:
+def _line(series: ChartLine, times: Sequence[float], across: Scale, up: Scale) -> str:
     points = " ".join(f"{across(x):.1f},{up(y):.1f}" for x, y in zip(times, series.values, strict=False))
     return f'<polyline {stroke(series.number)} points="{points}"/>'
 
 
-def _band(series: Series, times: Sequence[float], across: Scale, up: Scale) -> str:
+def _band(series: ChartLine, times: Sequence[float], across: Scale, up: Scale) -> str:
     there = [f"{across(x):.1f},{up(high):.1f}" for x, (_, high) in zip(times, series.band, strict=False)]
     back = [f"{across(x):.1f},{up(low):.1f}" for x, (low, _) in zip(times, series.band, strict=False)]
     return f'<polygon class="band {fill(series.number)}" points="{" ".join([*there, *reversed(back)])}"/>'

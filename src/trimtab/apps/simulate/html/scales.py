@@ -7,7 +7,8 @@ from collections.abc import Iterator
 
 from msgspec import Struct
 
-HOUR, DAY = 3600.0, 86400.0
+from trimtab.core.model.duration import DAY, HOUR
+
 TIME_STEPS = (1, 5, 10, 30, 60, 120, 300, 600, 900, 1800, 3600, 7200, 10800, 21600, 43200, 86400, 172800, 604800)
 
 

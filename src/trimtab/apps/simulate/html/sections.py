@@ -11,8 +11,8 @@ from typing import Any
 from trimtab.apps.simulate.figures import heading, number, share
 from trimtab.apps.simulate.html.charts import (
     EVENT_BINS,
+    ChartLine,
     EventRow,
-    Series,
     event_chart,
     step_chart,
     time_chart,
@@ -50,7 +50,7 @@ class ReportData:
         items = "".join(f"<li>{swatch(self.numbers[name])}{escape(name)}</li>" for name in self.by_policy)
         return f'<ul class="legend" aria-label="Policies">{items}</ul>'
 
-    def remember(self, name: str, labels: list[str], series: Sequence[Series], *, steps: bool) -> None:
+    def remember(self, name: str, labels: list[str], series: Sequence[ChartLine], *, steps: bool) -> None:
         shown = [{"name": each.name, "values": [round(value, 5) for value in each.values]} for each in series]
         self.charts[name] = {"labels": labels, "steps": steps, "series": shown}
 
@@ -82,7 +82,7 @@ def hot_section(data: ReportData) -> Iterator[str]:
         return
     means = mean_by_policy(data.runs, "hot_share")
     series = [
-        Series(policy, data.numbers[policy], means[policy], _band(runs) if len(means) <= BANDS_UP_TO else ())
+        ChartLine(policy, data.numbers[policy], means[policy], _band(runs) if len(means) <= BANDS_UP_TO else ())
         for policy, runs in data.by_policy.items()
     ]
     yield "<h2>Hot nodes over time</h2>"
@@ -108,7 +108,7 @@ def distribution_section(data: ReportData) -> Iterator[str]:
         return
     means = mean_by_policy(data.runs, "histogram")
     edges = [float(edge) for edge in HISTOGRAM_EDGES]
-    series = [Series(policy, data.numbers[policy], means[policy]) for policy in data.by_policy]
+    series = [ChartLine(policy, data.numbers[policy], means[policy]) for policy in data.by_policy]
     labels = [f"{low:.0%} to {high:.0%}" for low, high in pairwise(edges)]
     data.remember("load", labels, series, steps=True)
     yield "<h2>Distribution of node load</h2>"

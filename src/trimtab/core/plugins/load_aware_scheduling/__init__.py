@@ -34,6 +34,7 @@ from trimtab.core.cluster.recently_placed import recent_sum
 from trimtab.core.cluster.view import View
 from trimtab.core.framework.interface import MAX_SCORE, Bools, Ints, Normalise, Rows
 from trimtab.core.framework.load_scoring import scalar, utilisation
+from trimtab.core.load.estimates import DEFAULT_AMOUNTS, LEARNED_RULES
 from trimtab.core.model.change import Change
 from trimtab.core.model.pod import Pod
 from trimtab.core.model.resources import CPU, MEMORY
@@ -62,8 +63,6 @@ from trimtab.core.tables import Floats
 METRICS_EXPIRED = -1
 REPORT_WINDOW, REPORT_INTERVAL = 300.0, 60.0  # of Koordinator's agent
 AGGREGATED_SHIFT = 2  # bits of CPU and memory by percentile come after the others
-LEARNED_RULES = ("siblings", "cluster")  # estimates that are better than a fixed factor
-DEFAULT_ESTIMATES = {CPU: 250.0, MEMORY: 200.0 * 1024 * 1024}
 
 
 @dataclass(frozen=True, slots=True)
@@ -352,6 +351,6 @@ def scaled_request(pod: Pod, resource: str, factor: int) -> float:
     """Koordinator's estimate: a percentage of request or limit, whichever is higher, but at most the limit."""
     request, limit = pod.requests.of(resource), dict(pod.requests.limits).get(resource, 0)
     if not request and not limit:
-        return DEFAULT_ESTIMATES[resource]
+        return DEFAULT_AMOUNTS[resource]
     scaled = float(floor(max(request, limit) * factor / 100 + 0.5))
     return min(scaled, float(limit)) if limit else scaled

@@ -38,6 +38,7 @@ from trimtab.core.framework.load_scoring.utilisation import (
     requested_with,
 )
 from trimtab.core.framework.resource_amounts import ResourceAmounts
+from trimtab.core.load.estimates import LEARNED_RULES
 from trimtab.core.model.change import Change
 from trimtab.core.model.pod import Pod
 from trimtab.core.model.resources import CPU
@@ -49,7 +50,6 @@ from trimtab.core.tables import Floats
 ONE_CORE = ResourceAmounts(((CPU, 1000),))
 DESCENT_WIDTH = 5.0  # percent of utilization above the target over which the score declines
 REPORTING_DELAY = 60.0  # seconds that an agent may take to report a pod
-LEARNED_RULES = ("siblings", "cluster")  # estimates based on measurements
 
 
 @dataclass(frozen=True, slots=True)

@@ -20,9 +20,10 @@ import numpy as np
 from trimtab.core.framework.interface import ALL_ROWS
 from trimtab.core.framework.profile import plugin_name
 from trimtab.core.load.history import FIVE_MINUTES
+from trimtab.core.model.duration import HOUR
 from trimtab.core.model.pod import Pod
 from trimtab.core.model.resources import CPU, MEMORY
-from trimtab.core.model.setting import HOUR, INT32, check_ranges, setting
+from trimtab.core.model.setting import INT32, check_ranges, setting
 from trimtab.core.rescheduling.rehearsal import as_evicted
 from trimtab.core.rescheduling.rivals.anomaly_detector import AnomalyCondition, AnomalyDetector, known_detector
 from trimtab.core.rescheduling.rivals.koordinator_classes import priority_class, qos_order

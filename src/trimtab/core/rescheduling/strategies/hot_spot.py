@@ -16,7 +16,8 @@ from typing import ClassVar
 
 import numpy as np
 
-from trimtab.core.model.setting import HOUR, check_ranges, setting
+from trimtab.core.model.duration import HOUR
+from trimtab.core.model.setting import check_ranges, setting
 from trimtab.core.rescheduling.strategies.interface import StrategyContext, Suggestion
 from trimtab.core.rescheduling.strategies.utilisation import highest_first
 from trimtab.core.tables import Bools, Floats
