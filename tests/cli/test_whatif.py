@@ -13,7 +13,7 @@ from tests.cli.test_doctor import kubeconfig as kubeconfig
 from tests.sim.snapshot_clusters import budget, replica, used, worker, write_cluster
 from tests.wire.json_objects import Json
 from trimtab.cli import main, whatif
-from trimtab.sim.snapshot_document import Usage
+from trimtab.sim.snapshot_document import History, PastUsage, Usage
 from trimtab.sim.snapshot_file import read_snapshot
 
 NODES = [worker("n-1", zone="a"), worker("n-2", zone="b")]
@@ -63,6 +63,13 @@ def test_a_drain_that_does_not_finish(tmp_path: Path) -> None:
     assert "The drain would not finish: 2 pods cannot be evicted.\n" in done.stdout
     assert "  shop/web-1 on n-1: shop/keep\n  shop/web-2 on n-1: shop/keep\n" in done.stdout
     assert "1 pod without a controller would be lost.\n" in done.stdout and "\n  shop/debug\n" in done.stdout
+
+
+def test_a_history_that_is_shorter_than_the_change(tmp_path: Path) -> None:
+    """It repeats: the node is drained, and the highest demand is there."""
+    history = History(0.0, 5.0, {}, {"shop/web-1": PastUsage((500.0, 700.0))})
+    done = ask(tmp_path, "--drain", "n-1", history=history)
+    assert "evicted or preempted pods 0 2" in squeezed(done.stdout) and "Highest demand on a node" in done.stdout
 
 
 def test_more_nodes(tmp_path: Path) -> None:

@@ -9,6 +9,7 @@ import pytest
 
 from tests.sim.snapshot_clusters import cluster, replica, used, worker
 from trimtab.config.kube_scheduler import default_configuration
+from trimtab.core.model.duration import DAY, HOUR
 from trimtab.sim.scenario import PodTemplate, Scenario, TracedPod
 from trimtab.sim.simulation import Simulation
 from trimtab.sim.snapshot_document import History, PastUsage, Sample, Usage
@@ -62,7 +63,7 @@ def test_usage_from_samples_history_or_requests(tmp_path: Path) -> None:
     assert ([100.0, 100.0, 100.0, 300.0, 100.0], [MIB, 2 * MIB, MIB, MIB, MIB]) == found["recorded"]
     assert ([1000.0] * 5, [64 * MIB] * 5) == found["unknown"]
     assert ([5.0] * 5, [64 * MIB] * 5) == found["half"]
-    assert (240.0, 60.0) == (scenario.duration, scenario.step)
+    assert (3600.0, 60.0) == (scenario.duration, scenario.step)
 
 
 def test_without_measurements(tmp_path: Path) -> None:
@@ -71,6 +72,18 @@ def test_without_measurements(tmp_path: Path) -> None:
     snapshot = cluster(tmp_path, [worker("n-1")], [replica("web-1", "n-1"), replica("new"), ended])
     assert ["shop/web-1"] == unmeasured(snapshot)
     assert 3600.0 == scenario_of(snapshot).duration
+
+
+@pytest.mark.parametrize(
+    ("steps", "step", "duration"),
+    [(21, 5.0, 3600.0), (288, 300.0, DAY), (3, 700.0, 4200.0), (1, 2 * HOUR, 4 * HOUR), (0, 60.0, HOUR)],
+)
+def test_how_long_a_snapshot_is_simulated(steps: int, step: float, duration: float, tmp_path: Path) -> None:
+    """As long as its history is, but no less than an hour, in whole steps, of which one follows a change."""
+    history = History(0.0, step, {}, {"shop/web-1": PastUsage((100.0,) * steps)})
+    assert (
+        duration == scenario_of(cluster(tmp_path, [worker("n-1")], [replica("web-1", "n-1")], history=history)).duration
+    )
 
 
 @pytest.mark.parametrize(

@@ -9,6 +9,7 @@ from __future__ import annotations
 
 from collections import defaultdict
 from collections.abc import Iterable, Mapping
+from math import ceil
 
 import numpy as np
 from msgspec.structs import replace
@@ -18,25 +19,25 @@ from trimtab.core.model.pod import Pod
 from trimtab.core.model.resources import CPU, MEMORY
 from trimtab.sim.owners import NODE_BOUND
 from trimtab.sim.scenario import MetricsPipeline, PodTemplate, Scenario, SimulatedNode, TracedPod
-from trimtab.sim.snapshot_document import PastUsage, Sample
+from trimtab.sim.snapshot_document import History, PastUsage, Sample
 from trimtab.sim.snapshot_file import ClusterSnapshot
 from trimtab.sim.usage_patterns import Recorded, Steady, UsagePattern, without_gaps
 
 DEFAULT_STEP = 60.0
 INTERVAL = 30.0  # of scrapes, where the snapshot does not say
+LEAST_STEPS = 2  # in the first of them a change happens
 PLACING, PLACING_STEPS = 1800.0, 12  # how long it takes to place all pods again: seconds, and steps of usage, at least
 
 
 def scenario_of(snapshot: ClusterSnapshot, name: str = "snapshot", duration: float | None = None) -> Scenario:
-    """The cluster from the moment of the snapshot on, for as long as its history is, or an hour."""
+    """The cluster from the moment of the snapshot on: an hour, or for as long as its history is if that is longer."""
     history = snapshot.history
     step = history.step if history is not None else DEFAULT_STEP
-    length = history.steps * step if history is not None and history.steps else HOUR
     pods = _taking_part(snapshot)
     reader = _Usage(snapshot, pods, step)
     return Scenario(
         name=name,
-        duration=length if duration is None else duration,
+        duration=_length(history, step) if duration is None else duration,
         nodes=tuple(reader.node(SimulatedNode(each)) for each in snapshot.nodes),
         pods=tuple(_traced(pod, reader) for pod in sorted(pods, key=lambda pod: (pod.created, pod.key))),
         objects=snapshot.objects,
@@ -44,6 +45,12 @@ def scenario_of(snapshot: ClusterSnapshot, name: str = "snapshot", duration: flo
         metrics=MetricsPipeline(snapshot.metadata.interval or INTERVAL),
         description=f"a cluster as of {snapshot.metadata.taken:%Y-%m-%d %H:%M:%S %Z}",
     )
+
+
+def _length(history: History | None, step: float) -> float:
+    """In whole steps; a shorter history repeats, so that a change and what follows from it always fit."""
+    recorded = history.steps if history is not None else 0
+    return max(recorded, ceil(HOUR / step), LEAST_STEPS) * step
 
 
 def unmeasured(snapshot: ClusterSnapshot) -> list[str]:
