@@ -18,6 +18,7 @@ from trimtab.sim.snapshot_file import read_snapshot
 
 NODES = [worker("n-1", zone="a"), worker("n-2", zone="b")]
 PODS = [replica("web-1", "n-1"), replica("web-2", "n-1", cpu="2"), replica("web-3", "n-2")]
+N_1 = {"kubernetes.io/hostname": "n-1"}
 MANIFEST = "kind: Pod\nmetadata: {name: big}\nspec: {containers: [{name: a, resources: {requests: {cpu: '3'}}}]}\n"
 
 
@@ -128,6 +129,22 @@ def test_failures_of_zones(tmp_path: Path) -> None:
     assert "zone b (1 node) must not fail" in done.stdout
     done = ask(tmp_path, "--zones", pods=PODS)
     assert (0, 2) == (done.exit_code, done.stdout.count("may fail: all pods find room"))
+
+
+def test_a_failure_that_loses_a_pod(tmp_path: Path) -> None:
+    """Exit code 1, as for a drain: nobody creates the pod again, though there is room for it."""
+    done = ask(tmp_path, "--zones", pods=[replica("debug", "n-1", owner="")])
+    assert 1 == done.exit_code
+    assert "zone a (1 node) must not fail: 1 pod without a controller would be lost" in done.stdout
+    assert "\n  shop/debug: lost, because no controller creates it again\nzone b (1 node) may fail" in done.stdout
+
+
+def test_a_pod_that_is_lost_in_any_case(tmp_path: Path) -> None:
+    """A pod of high priority preempts it with and without the change, which is not to blame."""
+    pods = [replica("debug", "n-1", cpu="3", owner=""), replica("other", "n-2", cpu="3", priority=9)]
+    done = ask(tmp_path, "--add-nodes", "1", pods=[*pods, replica("urgent", cpu="3", priority=5, nodeSelector=N_1)])
+    assert 0 == done.exit_code, done.output
+    assert "evicted or preempted pods 1 1" in squeezed(done.stdout) and "lost" not in done.stdout.lower()
 
 
 def test_an_interrupt_is_no_answer(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:

@@ -266,7 +266,7 @@ def _answer_zones(scenario: Scenario, settings: Settings, as_json: bool) -> int:
     from trimtab.sim.whatif import fail_each, failure_domains
 
     answers = fail_each(scenario, settings, failure_domains(scenario), _progress)
-    worse = any(each.pending for each in answers)
+    worse = not all(each.survived for each in answers)
     if as_json:
         answer = {"question": "each zone or node failed", "worse": worse, "answers": answers}
         click.echo(msgspec.json.encode(answer).decode())
