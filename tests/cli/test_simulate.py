@@ -15,6 +15,7 @@ from click.testing import CliRunner, Result
 from msgspec.structs import replace
 
 from tests.apps.simulate.small_scenario import write_small
+from tests.sim.snapshot_clusters import replica, worker, write_cluster
 from trimtab.apps.simulate.jobs import Job
 from trimtab.apps.simulate.study import Study
 from trimtab.cli import main
@@ -50,6 +51,20 @@ def test_files_are_written_where_asked(small: Path, tmp_path: Path) -> None:
     assert f"trimtab simulate {small} --policy stock --policy PeakRisk --seed 7" in html.read_text()
     assert as_csv.read_text().startswith("scenario,policy,seed,decisions,hot80")
     assert f"written: {html}" in result.stdout
+
+
+def test_what_a_snapshot_lacks_is_noted(tmp_path: Path) -> None:
+    """Its own notes, missing kinds and unmeasured pods, and which policies schedule nothing without these kinds."""
+    write_cluster(tmp_path, [worker("n-1")], [replica("web-1", "n-1")], missing=("namespaces",), notes=("no source",))
+    scenario = tmp_path / "mine.yaml"
+    scenario.write_text("apiVersion: trimtab.dev/v1alpha1\nkind: Scenario\nsnapshot: {file: cluster.json}\n")
+    result = simulate(scenario, "--policy", "stock", "--seed", 1)
+    assert [
+        "note: no source",
+        "note: without namespaces, which could not be listed: pods that need them stay pending",
+        "note: 1 running pod was not measured and counts with its requests",
+        "note: stock schedules nothing without namespaces: one of its plugins reads them for every pod",
+    ] == [line for line in result.stderr.splitlines() if line.startswith("note: ")]
 
 
 def test_the_table(small: Path) -> None:

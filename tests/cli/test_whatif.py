@@ -110,6 +110,15 @@ def test_another_policy(tmp_path: Path) -> None:
     assert "2 pods would run on another node.\n" in done.stdout and "Placed:" not in done.stdout
 
 
+def test_a_policy_sees_load_between_the_steps_of_a_history(tmp_path: Path) -> None:
+    """Steps of half an hour are longer than samples are trusted live; the pods of a busy node go elsewhere."""
+    pods = [replica("idle", "n-1", kind="DaemonSet", owner="a"), replica("busy", "n-2", kind="DaemonSet", owner="b")]
+    series = {"shop/idle": PastUsage((10.0,) * 9), "shop/busy": PastUsage((3900.0,) * 9)}
+    pods += [replica(f"web-{number}", "n-2", cpu="100m") for number in range(8)]  # nothing is measured for the first
+    done = ask(tmp_path, "--policy", "PeakRisk", pods=pods, history=History(0.0, 1800.0, {}, series))
+    assert "7 pods would run on another node.\n" in done.stdout
+
+
 def test_a_shipped_policy(tmp_path: Path) -> None:
     """By its name, as `trimtab simulate` takes it."""
     done = ask(tmp_path, "--policy", "LeastAllocated", pods=[replica(f"web-{number}", "n-1") for number in range(4)])
@@ -182,6 +191,9 @@ def test_what_the_snapshot_lacks_is_noted(tmp_path: Path) -> None:
     done = ask(tmp_path, "--drain", "n-1", missing=("persistentvolumes",), notes=("query x failed \x1b[2J",))
     assert "note: query x failed \\x1b[2J\n" in done.stderr
     assert "note: without persistentvolumes, which could not be listed" in done.stderr
+    for question in (("--zones",), ("--drain", "n-1")):
+        done = ask(tmp_path, *question, missing=("namespaces",))
+        assert "note: nothing is scheduled without namespaces: a plugin reads them for every pod\n" in done.stderr
 
 
 @pytest.mark.parametrize(

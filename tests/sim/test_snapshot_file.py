@@ -11,13 +11,8 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from tests.sim.snapshot_files import HEAD, TAKEN, document, write
+from tests.sim.snapshot_files import HEAD, document, write
 from tests.wire.json_objects import node_json, pod_json, read_node, read_pod
-from trimtab.config.kube_scheduler import default_configuration
-from trimtab.core.engine import Engine
-from trimtab.core.model.events import LeaseAcquired, SamplesRead, Turn
-from trimtab.core.model.readings import Subject, Unit
-from trimtab.core.model.schedule_result import Decision, Placement
 from trimtab.sim import snapshot_file
 from trimtab.sim.snapshot_document import History, PastUsage, Sample, Usage
 from trimtab.sim.snapshot_file import SnapshotError, read_snapshot
@@ -48,7 +43,7 @@ def test_objects_are_those_of_the_readers(tmp_path: Path, name: str) -> None:
 
 
 def test_usage_and_history(tmp_path: Path) -> None:
-    """What was not measured is None, and usage comes back as readings."""
+    """What was not measured is None."""
     series = {"cpu": [1, None, 2.5]}
     whole = document(
         usage={
@@ -62,39 +57,6 @@ def test_usage_and_history(tmp_path: Path) -> None:
     assert Usage({"n-1": node}, {"shop/web-1": pod}) == found.usage
     assert History(600, 300, {}, {"shop/web-1": PastUsage((1, None, 2.5))}) == found.history
     assert found.history is not None and 3 == found.history.steps
-    assert found.usage is not None
-    assert [
-        (Subject.NODES, "cpu", Unit.ABSOLUTE, ("n-1",), (250.5,), (1769846395.5,)),
-        (Subject.NODES, "memory", Unit.ABSOLUTE, ("n-1",), (1048576,), (1769846395.5,)),
-        (Subject.PODS, "cpu", Unit.ABSOLUTE, ("shop/web-1",), (7,), (5,)),
-        (Subject.NODES, "psi.cpu", Unit.RAW, ("n-1",), (0.5,), (1769846395.5,)),
-    ] == [
-        (each.subject, each.resource, each.unit, each.names, each.values, each.measured)
-        for each in found.usage.readings()
-    ]
-
-
-def test_an_engine_schedules_from_its_events(tmp_path: Path) -> None:
-    """A pending pod of the file gets a node, and the samples are known."""
-    whole = document(usage={"nodes": {"n-1": {**SAMPLE, "measured": 1769846390}}})
-    whole["objects"]["pods"].append(pod_json({"schedulerName": "trimtab", "containers": []}, uid="new", name="new"))
-    found = read_snapshot(write(tmp_path, whole))
-    engine = Engine(default_configuration().settings)
-    for event in found.events():
-        engine.handle(event)
-    engine.handle(LeaseAcquired(1, found.taken))
-    decided = [each for each in engine.handle(Turn(5, found.taken)) if isinstance(each, Decision)]
-    assert ["n-1"] == [each.verdict.node for each in decided if isinstance(each.verdict, Placement)]
-    assert 250.5 == engine.cluster.view.load.latest("cpu")[0]
-
-
-def test_missing_kinds_are_forbidden(tmp_path: Path) -> None:
-    """Pods that need them wait, because nothing is known of those kinds; and the time may be another one."""
-    found = read_snapshot(write(tmp_path, document(metadata={**TAKEN, "missing": ["persistentvolumes"]})))
-    events = [*found.events(at=7.0)]
-    assert ["persistentvolumes"] == [each.kind for each in events if type(each).__name__ == "KindForbidden"]
-    assert {7.0} == {each.at for each in events}
-    assert not [each for each in events if isinstance(each, SamplesRead)]
 
 
 POD, BROKEN = pod_json(), node_json(status={"allocatable": {"cpu": "x"}})

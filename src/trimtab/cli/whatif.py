@@ -96,11 +96,17 @@ def command(
 
 
 def _ask(flags: Flags, configuration: Configuration, snapshot: str | None, kubeconfig: str, *, as_json: bool) -> int:
+    from trimtab.apps.simulate.policies import trusting_samples
+
     cluster = _cluster(snapshot, configuration, kubeconfig)
     scenario = _scenario(cluster, snapshot or LIVE)
+    settings = trusting_samples(configuration.settings, scenario)
     if flags.zones:
-        return _answer_zones(scenario, configuration.settings, as_json)
-    return _answer(scenario, configuration.settings, _change(scenario, configuration.settings, flags), as_json)
+        _note_stopping(scenario, settings)
+        return _answer_zones(scenario, settings, as_json)
+    change = _change(scenario, settings, flags)
+    _note_stopping(scenario, settings, change.settings)
+    return _answer(scenario, settings, change, as_json)
 
 
 def _configuration(file: str | None) -> Configuration:
@@ -151,25 +157,28 @@ def _snapshot_now(configuration: Configuration, credentials: Credentials) -> Clu
 
 
 def _scenario(cluster: ClusterSnapshot, name: str) -> Scenario:
-    from trimtab.apps.whatif.text import counted
-    from trimtab.sim.snapshot_scenario import scenario_of, unmeasured
+    from trimtab.sim.snapshot_scenario import scenario_of
 
     if not cluster.nodes:
         _fail(f"{name} has no nodes, so there is nothing to simulate")
-    for note in cluster.metadata.notes:
+    scenario = scenario_of(cluster, name)
+    for note in scenario.notes:
         _note(note)
-    if missing := cluster.metadata.missing:
-        _note(f"without {', '.join(missing)}, which could not be listed: pods that need them are taken to wait")
-    if unknown := len(unmeasured(cluster)):
-        were = "was not measured and counts with its" if unknown == 1 else "were not measured and count with their"
-        _note(f"{counted(unknown, 'running pod')} {were} requests")
-    return scenario_of(cluster, name)
+    return scenario
+
+
+def _note_stopping(scenario: Scenario, *used: Settings) -> None:
+    from trimtab.sim.snapshot_scenario import stopping_kinds
+
+    if kinds := dict.fromkeys(kind for settings in used for kind in stopping_kinds(scenario, settings)):
+        _note(f"nothing is scheduled without {', '.join(kinds)}: a plugin reads them for every pod")
 
 
 # --- the question
 
 
 def _change(scenario: Scenario, settings: Settings, flags: Flags) -> Change:
+    from trimtab.apps.simulate.policies import trusting_samples
     from trimtab.apps.whatif.text import counted
     from trimtab.sim import whatif
     from trimtab.sim.snapshot_scenario import place_again
@@ -186,7 +195,8 @@ def _change(scenario: Scenario, settings: Settings, flags: Flags) -> Change:
     if flags.manifests:
         return _with_pods(scenario, settings, flags.manifests)
     policy = flags.policy or ""
-    return Change(f"{policy} had placed every pod", place_again(scenario), _policy(policy).settings)
+    chosen = trusting_samples(_policy(policy).settings, scenario)
+    return Change(f"{policy} had placed every pod", place_again(scenario), chosen)
 
 
 def _policy(given: str) -> Configuration:

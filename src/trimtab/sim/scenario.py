@@ -206,7 +206,8 @@ class Scenario(Struct, frozen=True):
 
     step: how often usage changes and is measured. begins, duration: when it starts and how long it lasts. warm_up: how
     much of it is left out of the measures. objects: further objects of the API, such as Services. oom_kills: whether pods
-    are killed where memory runs out; a trace's memory is often a demand that nobody was killed for.
+    are killed where memory runs out; a trace's memory is often a demand that nobody was killed for. missing_kinds: those of
+    which nothing is known; for the scheduler they are forbidden to list. notes: what else is not known, for whoever runs it.
     """
 
     name: str
@@ -224,6 +225,8 @@ class Scenario(Struct, frozen=True):
     failovers: tuple[Failover, ...] = ()
     autoscaling: ClusterAutoscaling | None = None
     oom_kills: bool = True
+    missing_kinds: tuple[str, ...] = ()
+    notes: tuple[str, ...] = ()
 
     @property
     def ends(self) -> float:

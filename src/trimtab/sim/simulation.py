@@ -14,6 +14,7 @@ from trimtab.core.engine import Engine
 from trimtab.core.model.events import (
     BindFailed,
     Event,
+    KindForbidden,
     LeaseAcquired,
     NodeUpserted,
     ObjectUpserted,
@@ -36,6 +37,7 @@ from trimtab.sim.world import World
 
 BUSY_TICK, TICK, IDLE_TICK = 1.0, 10.0, 30.0  # soon after an attempt failed, while pods are pending, and otherwise
 BUSY_SECONDS = 15.0
+NOT_LISTED = "the snapshot was taken without permission to list it"
 
 
 class Simulation:
@@ -157,7 +159,8 @@ class Simulation:
         for pod in self.world.pods.values():
             self._driver.put(PodUpserted(pod, now))
         for kind in self.settings.kinds:
-            self._driver.put(Synced(kind, now))
+            missing = kind in self.scenario.missing_kinds
+            self._driver.put(KindForbidden(kind, NOT_LISTED, now) if missing else Synced(kind, now))
         self.feed(LeaseAcquired(self._term, now))
 
     def _fail_over(self, failover: Failover) -> None:

@@ -34,12 +34,10 @@ import msgspec
 from msgspec import Meta, Struct
 
 from trimtab.config.trimtab.document import GROUP
-from trimtab.core.model.readings import Reading, Subject, Unit
 from trimtab.core.model.resources import CPU, MEMORY
 
 VERSION, KIND = "v1alpha1", "ClusterSnapshot"
 API_VERSION = f"{GROUP}/{VERSION}"
-SOURCE = "snapshot"  # the source of the readings that samples become
 
 Amounts = tuple[float | None, ...]
 
@@ -82,17 +80,6 @@ class Usage(Struct, frozen=True):
     nodes: Mapping[str, Sample] = {}
     pods: Mapping[str, Sample] = {}
 
-    def readings(self) -> tuple[Reading, ...]:
-        """The samples as a source would report them, for `SamplesRead`."""
-        found = [
-            _reading(samples, resource, subject)
-            for subject, samples in ((Subject.NODES, self.nodes), (Subject.PODS, self.pods))
-            for resource in (CPU, MEMORY)
-        ]
-        custom = dict.fromkeys(name for each in self.nodes.values() for name in each.custom)
-        found += [_custom_reading(self.nodes, name) for name in custom]
-        return tuple(each for each in found if each.names)
-
 
 class History(Struct, frozen=True):
     """Past usage: value `i` of every series was measured at `start + i * step`."""
@@ -107,20 +94,6 @@ class History(Struct, frozen=True):
         """The length of every series."""
         series = (each for of in (self.nodes, self.pods) for one in of.values() for each in (one.cpu, one.memory))
         return max(map(len, series), default=0)
-
-
-def _reading(samples: Mapping[str, Sample], resource: str, subject: Subject) -> Reading:
-    found = [
-        (name, each.amounts()[resource], each.measured) for name, each in samples.items() if resource in each.amounts()
-    ]
-    names, values, measured = zip(*found, strict=True) if found else ((), (), ())
-    return Reading(f"{SOURCE}/{subject}", resource, names, values, measured, subject)
-
-
-def _custom_reading(samples: Mapping[str, Sample], metric: str) -> Reading:
-    found = [(name, each.custom[metric], each.measured) for name, each in samples.items() if metric in each.custom]
-    names, values, measured = zip(*found, strict=True)
-    return Reading(f"{SOURCE}/{metric}", metric, names, values, measured, unit=Unit.RAW)
 
 
 def encode_document(

@@ -1,7 +1,7 @@
 """Reads snapshot files of `trimtab snapshot`; `snapshot_document` describes the format.
 
     snapshot = read_snapshot("cluster.json.gz")      raises SnapshotError, with the file and the field
-    for event in snapshot.events(): engine.handle(event)
+    scenario = scenario_of(snapshot)                 of `snapshot_scenario`, to simulate it
 
 Objects are decoded by the readers that decode what the API server sends, so the nodes and pods of a file are the ones that
 the scheduler saw. A file may come from anywhere: whatever is in it, it is read whole or an error says why not.
@@ -23,15 +23,6 @@ from msgspec import Raw, Struct, ValidationError
 from trimtab.config.diagnostics import printable
 from trimtab.config.registry import NODE_ANNOTATIONS
 from trimtab.config.trimtab.document import GROUP
-from trimtab.core.model.events import (
-    Event,
-    KindForbidden,
-    NodeUpserted,
-    ObjectUpserted,
-    PodUpserted,
-    SamplesRead,
-    Synced,
-)
 from trimtab.core.model.node import Node
 from trimtab.core.model.objects import Object
 from trimtab.core.model.pod import Pod
@@ -44,7 +35,6 @@ from trimtab.wire.watch import Reader
 
 MAX_BYTES = 2 << 30  # uncompressed
 GZIP = b"\x1f\x8b"
-MISSING_KIND = "the snapshot was taken without permission to list it"
 
 T = TypeVar("T")
 Values = tuple[float | None, ...]
@@ -69,20 +59,6 @@ class ClusterSnapshot:
     def taken(self) -> float:
         """Seconds since 1970."""
         return self.metadata.taken.timestamp()
-
-    def events(self, at: float | None = None) -> Iterator[Event]:
-        """What an engine must be told to be in this state, at the time that the snapshot was taken or another one.
-
-        A missing kind is reported as forbidden, so pods that need it wait as they would have.
-        """
-        now = self.taken if at is None else at
-        yield from (ObjectUpserted(each, now) for each in self.objects)
-        yield from (NodeUpserted(each, now) for each in self.nodes)
-        yield from (PodUpserted(each, now) for each in self.pods)
-        for kind in ("nodes", "pods", *OBJECT_READERS):
-            yield KindForbidden(kind, MISSING_KIND, now) if kind in self.metadata.missing else Synced(kind, now)
-        if self.usage is not None and (readings := self.usage.readings()):
-            yield SamplesRead(readings, now)
 
 
 def read_snapshot(path: Path | str) -> ClusterSnapshot:

@@ -119,7 +119,7 @@ def code_digest() -> str:
 
 def run_job(job: Job, tell: Tell = lambda share: None) -> Finished:
     """Run it to its end."""
-    settings = settings_of(job.policy, job.scenario.metrics.interval)
+    settings = settings_of(job.policy, job.scenario)
     started = perf_counter()
     if job.kind is JobKind.COMPACTION:
         compaction = compact(job.scenario, settings, job.seed, tell)

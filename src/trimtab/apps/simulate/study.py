@@ -44,8 +44,8 @@ class Study(Struct, frozen=True):
         return make_jobs(self.scenarios, self.policies, compaction=compaction)
 
     def notes(self) -> list[str]:
-        metrics = next(iter(self.scenarios.values())).metrics
-        return [note for policy in self.policies for note in notes_on(policy, metrics)]
+        scenario = next(iter(self.scenarios.values()))
+        return [*scenario.notes, *(note for policy in self.policies for note in notes_on(policy, scenario))]
 
 
 def read_study(given: str, policies: Sequence[str], seeds: Sequence[int]) -> Study:

@@ -173,6 +173,8 @@ class _Parser:
             (*under.failovers, *failovers),
             fields.find("clusterAutoscaler", parse_cluster_autoscaler),
             fields.get("oomKills", ConfigNode.boolean, under.oom_kills),
+            under.missing_kinds,
+            under.notes,
         )
 
     def _period(self) -> _Period:
