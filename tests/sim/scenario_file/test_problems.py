@@ -51,6 +51,14 @@ def check(marked: str, complaints: list[str]) -> None:
                 "nodez: unknown field (did you mean nodes?)",
             ],
         ),
+        (f"{HEAD}duration: 1h\nstep: »1ms\nnodes: [{NODE}]\n", ["step: 0.001s is too short: write 1s or more"]),
+        (
+            f"{HEAD}duration: 8000h\nstep: »1s\nnodes: [{NODE}]\nmetrics: {{interval: »2s}}\n",
+            [
+                "step: is 28,800,000 times in the scenario: at most 10,000,000 are simulated, so make it longer",
+                "metrics.interval: is 14,400,000 times in the scenario: at most 10,000,000 are simulated, so make it longer",
+            ],
+        ),
         (
             f'{HEAD}duration: 1h\nbegins: »"24:30"\nnodes: [{NODE}]\n',
             ["begins: must be on the first day: write a time before 24:00"],
@@ -184,6 +192,10 @@ def test_nodes(nodes: str, complaints: list[str]) -> None:
         ),
         ("{name: x, rollout: [{at: 20m, »lifetime: 1m}]}", ["workloads[0].rollout[0].lifetime: unknown field"]),
         (
+            "{name: x, requests: {cpu: 1}, autoscaling: {maxReplicas: 6, target: 50%, interval: »1us}}",
+            ["workloads[0].autoscaling.interval: 1e-06s is too short: write 1s or more"],
+        ),
+        (
             "{name: x, replicas: »9, requests: {cpu: 1}, autoscaling: {minReplicas: 3, maxReplicas: 6, target: 50%}}",
             ["workloads[0].replicas: 9 is not between minReplicas, 3, and maxReplicas, 6"],
         ),
@@ -306,7 +318,8 @@ def test_patterns(pattern: str, complaints: list[str]) -> None:
             "events: [{at: 10m, action: failover, node: »a}]",
             ["events[0].node: a failover is of the scheduler, not of a node: remove it"],
         ),
-        ("metrics: {interval: »0s}", ["metrics.interval: must be longer than 0s"]),
+        ("metrics: {interval: »0s}", ["metrics.interval: 0s is too short: write 1s or more"]),
+        ("metrics: {interval: »1ns}", ["metrics.interval: 1e-09s is too short: write 1s or more"]),
         ("metrics: {loss: »-1}", ["metrics.loss: -1 is not between 0 and 1000"]),
         (
             "metrics: {loss: »much}",

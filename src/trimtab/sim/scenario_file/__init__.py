@@ -8,6 +8,7 @@ from __future__ import annotations
 
 from collections.abc import Callable, Mapping
 from functools import partial
+from math import inf
 from pathlib import Path
 
 from msgspec import Struct
@@ -45,7 +46,7 @@ SCENARIO_FIELDS = {
     "description": "what it is about",
     "duration": "how long it lasts; a trace has a duration of its own",
     "begins": 'the time of day when it begins, such as "08:00"; midnight unless set, and always in a trace',
-    "step": "1m unless set, in a trace its own: how often usage changes and is measured; must divide duration",
+    "step": "1m unless set, in a trace its own: how often usage changes and is measured; at least 1s; must divide duration",
     "warmUp": "0s unless set, in a trace its own: how much of the beginning is left out of the results",
     "nodes": "a list of nodes, see below",
     "workloads": "a list of workloads, see below",
@@ -188,7 +189,7 @@ class _Parser:
             length = fields.get("duration", positive_duration, under.duration)
         else:
             length = fields.require("duration", positive_duration, 0.0, "write how long it lasts, such as 1h")
-        step = fields.get("step", positive_duration, under.step)
+        step = fields.get("step", Timeline(ends=length or inf).interval, under.step)
         warm_up = fields.get("warmUp", duration, under.warm_up)
         if not self.failed:
             self._check_period(length, step, warm_up)

@@ -25,6 +25,8 @@ D = TypeVar("D")
 Parse = Callable[[ConfigNode], T | None]
 
 LONGEST = 366 * DAY
+SHORTEST_INTERVAL = 1.0
+MAX_INTERVALS = 10_000_000  # in a scenario: more would seem to run for ever
 LARGEST_SHARE = 1000.0
 MAX_NAME = 253
 _PART = r"[a-z0-9]([-a-z0-9]*[a-z0-9])?"
@@ -88,6 +90,22 @@ class Timeline(Struct, frozen=True):
             node.error(f"{clock_text(at)} is after the scenario ends ({clock_text(self.ends)}): make duration longer")
             return None
         return at
+
+    def interval(self, node: ConfigNode) -> float | None:
+        """How often something happens from the beginning to the end: a second or more, and not too often."""
+        seconds = duration(node)
+        if seconds is None:
+            return None
+        if seconds < SHORTEST_INTERVAL:
+            node.error(f"{format_duration(seconds)} is too short: write {format_duration(SHORTEST_INTERVAL)} or more")
+            return None
+        times = (self.ends - self.begins) / seconds
+        if MAX_INTERVALS < times < inf:
+            node.error(
+                f"is {times:,.0f} times in the scenario: at most {MAX_INTERVALS:,} are simulated, so make it longer"
+            )
+            return None
+        return seconds
 
     def _after(self, node: ConfigNode) -> float | None:
         seconds = duration(node)

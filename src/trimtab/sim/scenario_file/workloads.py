@@ -69,7 +69,7 @@ AUTOSCALING_FIELDS = {
     "minReplicas": "1 unless set: the fewest pods",
     "maxReplicas": "the most pods",
     "target": "the mean CPU usage to aim for, as a share of requests",
-    "interval": "15s unless set: how often it decides",
+    "interval": "15s unless set: how often it decides; at least 1s",
     "tolerance": "10% unless set: by how much usage may miss the target",
     "scaleDownAfter": "5m unless set: how long fewer pods must be enough",
 }
@@ -118,7 +118,9 @@ def parse_workload(node: ConfigNode, context: WorkloadContext) -> Workload:
         fields.get("maxUnavailable", partial(pod_count, replicas=replicas, round_up=False), 0),
         _rollouts(fields, name, created, context if template is not None else None),
         _scales(fields, created, timeline),
-        fields.find("autoscaling", partial(_autoscaling, fields=fields, replicas=replicas, template=template)),
+        fields.find(
+            "autoscaling", partial(_autoscaling, fields=fields, timeline=timeline, replicas=replicas, template=template)
+        ),
         fields.find("disruptionBudget", partial(_budget, replicas=replicas)),
     )
 
@@ -203,7 +205,7 @@ def _later(fields: Fields, last: float, timeline: Timeline) -> float:
 
 
 def _autoscaling(
-    node: ConfigNode, fields: Fields, replicas: int, template: PodTemplate | None
+    node: ConfigNode, fields: Fields, timeline: Timeline, replicas: int, template: PodTemplate | None
 ) -> HorizontalAutoscaling:
     inner = Fields(node, AUTOSCALING_FIELDS)
     most = inner.require("maxReplicas", integer_from(1, MAX_REPLICAS), MAX_REPLICAS, "write the most pods")
@@ -221,7 +223,7 @@ def _autoscaling(
         least,
         most,
         target,
-        inner.get("interval", positive_duration, 15.0),
+        inner.get("interval", timeline.interval, 15.0),
         inner.get("tolerance", share, 0.1),
         inner.get("scaleDownAfter", duration, 300.0),
     )

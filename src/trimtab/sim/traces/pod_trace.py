@@ -81,8 +81,8 @@ def _meta(path: Path) -> Meta:
     except (OSError, ValueError, RecursionError) as error:
         message, _, field = str(error).partition(" - at `$.")
         fail(str(path), f"{field.rstrip('`')}: {message}" if field else f"cannot be read: {message}")
-    if not 0 < meta.step_seconds <= DAY:
-        fail(str(path), f"step_seconds: {meta.step_seconds:g} is not above 0 and at most a day")
+    if not 1 <= meta.step_seconds <= DAY:
+        fail(str(path), f"step_seconds: {meta.step_seconds:g} is not between a second and a day")
     if not 0 < meta.steps <= MAX_STEPS:
         fail(str(path), f"steps: {meta.steps} is not between 1 and {MAX_STEPS}")
     if not 0 <= meta.suggested_warmup_steps < meta.steps:
