@@ -99,6 +99,17 @@ def test_new_pods(tmp_path: Path) -> None:
     assert "1 further pod would be pending.\n" in done.stdout and "  default/big → n-2\n" in done.stdout
 
 
+def test_a_new_pod_with_a_node_name(tmp_path: Path) -> None:
+    """It runs there, whatever the scheduler would say; a node that is not there is an error."""
+    file = tmp_path / "pinned.yaml"
+    file.write_text(MANIFEST.replace("spec: {", "spec: {nodeName: n-1, "))
+    done = ask(tmp_path, "--pod", str(file))
+    assert 0 == done.exit_code and "  default/big → n-1\n" in done.stdout
+    file.write_text(MANIFEST.replace("spec: {", "spec: {nodeName: n-9, "))
+    done = ask(tmp_path, "--pod", str(file))
+    assert 2 == done.exit_code and "trimtab: --pod: there is no node 'n-9'" in done.stderr
+
+
 def test_another_policy(tmp_path: Path) -> None:
     """How many pods would run elsewhere; where each of them would be is left to --json."""
     policy = tmp_path / "policy.yaml"

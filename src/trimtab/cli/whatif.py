@@ -184,7 +184,7 @@ def _change(scenario: Scenario, settings: Settings, flags: Flags) -> Change:
     from trimtab.sim.snapshot_scenario import place_again
 
     if flags.drained:
-        _check_nodes(flags.drained, scenario)
+        _check_nodes("--drain", flags.drained, scenario)
         changed = whatif.drain(scenario, flags.drained)
         return Change(f"{_joined(dict.fromkeys(flags.drained))} were drained", changed, settings)
     if flags.add_nodes:
@@ -217,11 +217,11 @@ def _joined(names: Iterable[str]) -> str:
     return f"{', '.join(first)} and {last}" if first else last
 
 
-def _check_nodes(names: Iterable[str], scenario: Scenario) -> None:
+def _check_nodes(flag: str, names: Iterable[str], scenario: Scenario) -> None:
     known = {each.node.name for each in scenario.nodes}
     for name in names:
         if name not in known:
-            _fail(f"--drain: there is no node {name!r}{did_you_mean(name, known)}")
+            _fail(f"{flag}: there is no node {name!r}{did_you_mean(name, known)}")
 
 
 def _without_nodes(scenario: Scenario, settings: Settings, count: int) -> Change:
@@ -244,7 +244,9 @@ def _with_pods(scenario: Scenario, settings: Settings, files: tuple[str, ...]) -
         _fail(str(error))
     for note in (note for each in found for note in each.notes):
         _note(note)
-    changed = add_pods(scenario, [pod for each in found for pod in each.pods])
+    pods = [pod for each in found for pod in each.pods]
+    _check_nodes("--pod", [pod.node_name for pod in pods if pod.node_name], scenario)
+    changed = add_pods(scenario, pods)
     return Change(f"the pods of {_joined(files)} were created", changed, settings)
 
 

@@ -111,7 +111,8 @@ class TracedPod(Struct, frozen=True):
     """A pod that was recorded: it arrives within `arrival` (earliest and latest, drawn by the seed) and leaves.
 
     owner: the workload that it belonged to; such a pod is replaced if it is lost, unless it belongs to a node.
-    node: where it ran, if it did before the start. uid: that of the live pod.
+    node: where it ran, if it did before the start. uid: that of the live pod. node_name: that of its spec, which no
+    scheduler chooses.
     """
 
     name: str
@@ -123,6 +124,7 @@ class TracedPod(Struct, frozen=True):
     namespace: str = NAMESPACE
     node: str = ""
     uid: str = ""
+    node_name: str = ""
 
 
 class SimulatedNode(Struct, frozen=True):

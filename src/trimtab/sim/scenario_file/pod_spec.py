@@ -24,7 +24,7 @@ from trimtab.wire.pod_json import ContainerShape, PodSpecShape, PortShape
 from trimtab.wire.pod_template import ResourcesShape
 
 # What `wire` leaves undecoded at first.
-_RAW_FIELDS: Mapping[str, object] = {
+RAW_FIELDS: Mapping[str, object] = {
     "affinity": AffinityShape,
     "nodeSelector": dict[str, str],
     "overhead": Quantities,
@@ -34,7 +34,7 @@ _RAW_FIELDS: Mapping[str, object] = {
     "topologySpreadConstraints": tuple[SpreadShape, ...],
 }
 # Fields of Kubernetes that are accepted, so that a manifest can be pasted, and do not matter here.
-_WITHOUT_EFFECT: Mapping[type, frozenset[str]] = {
+WITHOUT_EFFECT: Mapping[type, frozenset[str]] = {
     PodSpecShape: frozenset(
         {
             "activeDeadlineSeconds",
@@ -42,11 +42,13 @@ _WITHOUT_EFFECT: Mapping[type, frozenset[str]] = {
             "dnsConfig",
             "dnsPolicy",
             "enableServiceLinks",
+            "ephemeralContainers",
             "hostAliases",
             "hostIPC",
             "hostPID",
             "hostUsers",
             "hostname",
+            "hostnameOverride",
             "imagePullSecrets",
             "os",
             "readinessGates",
@@ -71,6 +73,7 @@ _WITHOUT_EFFECT: Mapping[type, frozenset[str]] = {
             "livenessProbe",
             "readinessProbe",
             "resizePolicy",
+            "restartPolicyRules",
             "securityContext",
             "startupProbe",
             "stdin",
@@ -88,7 +91,7 @@ _WITHOUT_EFFECT: Mapping[type, frozenset[str]] = {
     TolerationShape: frozenset({"tolerationSeconds"}),
 }
 # Fields that would matter, and what to do instead.
-_NOT_SIMULATED: Mapping[str, str] = {
+NOT_SIMULATED: Mapping[str, str] = {
     "nodeName": "the scheduler decides that here: remove it",
     "preemptionPolicy": "is not simulated: remove it",
     "priorityClassName": "there are no PriorityClasses here: write priority, a number",
@@ -105,14 +108,14 @@ _INVALID = object()
 
 def read_spec(pod: ConfigNode) -> tuple[dict[str, Any], dict[str, str]]:
     """The spec as plain data, and the labels."""
-    ignored = _WITHOUT_EFFECT[PodSpecShape]
-    entries = pod.fields({"labels", *_POD_FIELDS, *ignored, *_NOT_SIMULATED}) or {}
-    for name in _NOT_SIMULATED.keys() & entries.keys():
-        entries[name].error(_NOT_SIMULATED[name])
+    ignored = WITHOUT_EFFECT[PodSpecShape]
+    entries = pod.fields({"labels", *_POD_FIELDS, *ignored, *NOT_SIMULATED}) or {}
+    for name in NOT_SIMULATED.keys() & entries.keys():
+        entries[name].error(NOT_SIMULATED[name])
     known = {
         name: node
         for name, node in entries.items()
-        if name in _POD_FIELDS and name not in _NOT_SIMULATED and name != "labels"
+        if name in _POD_FIELDS and name not in NOT_SIMULATED and name != "labels"
     }
     spec = _struct_fields(known, PodSpecShape)
     return spec, (labels(entries["labels"]) or {}) if "labels" in entries else {}
@@ -132,7 +135,7 @@ def read_shape(node: ConfigNode, shape: object) -> Any:
         return {key: _scalar(each, str) for key, each in (node.entries() or {}).items()}
     if isinstance(shape, type) and issubclass(shape, Struct):
         names = {each.encode_name for each in msgspec.structs.fields(shape)}
-        ignored = _WITHOUT_EFFECT.get(shape, frozenset())
+        ignored = WITHOUT_EFFECT.get(shape, frozenset())
         entries = node.fields(names | ignored) or {}
         return _struct_fields({name: each for name, each in entries.items() if name not in ignored}, shape)
     return _scalar(node, shape)
@@ -140,7 +143,7 @@ def read_shape(node: ConfigNode, shape: object) -> Any:
 
 def _struct_fields(entries: Mapping[str, ConfigNode], shape: type[Struct]) -> dict[str, Any]:
     kinds: dict[str, object] = {
-        each.encode_name: _RAW_FIELDS[each.encode_name] if each.type is Raw else each.type
+        each.encode_name: RAW_FIELDS[each.encode_name] if each.type is Raw else each.type
         for each in msgspec.structs.fields(shape)
         if each.encode_name in entries
     }
