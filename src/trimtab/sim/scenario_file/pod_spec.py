@@ -14,10 +14,11 @@ from typing import Any
 import msgspec
 from msgspec import Raw, Struct
 
-from trimtab.config.codecs import parse_quantity
 from trimtab.config.config_node import ConfigNode
 from trimtab.config.yaml import ScalarNode
-from trimtab.sim.scenario_file.values import labels
+from trimtab.core.model.resources import CPU, EPHEMERAL_STORAGE, MEMORY
+from trimtab.core.model.selectors import is_label_key
+from trimtab.sim.scenario_file.values import check_whole, labels
 from trimtab.wire.affinity import AffinityShape, SpreadShape, TolerationShape
 from trimtab.wire.decoding import Quantities
 from trimtab.wire.pod_json import ContainerShape, PodSpecShape, PortShape
@@ -130,7 +131,7 @@ def read_shape(node: ConfigNode, shape: object) -> Any:
         items = [read_shape(item, inner[0]) for item in node.items()]
         return [item for item in items if item is not _INVALID]
     if shape == Quantities:
-        return {key: _quantity(each) for key, each in (node.entries() or {}).items()}
+        return {key: _quantity(each, key) for key, each in (node.entries() or {}).items()}
     if origin is dict:
         return {key: _scalar(each, str) for key, each in (node.entries() or {}).items()}
     if isinstance(shape, type) and issubclass(shape, Struct):
@@ -159,7 +160,16 @@ def _scalar(node: ConfigNode, shape: object) -> Any:
     return _INVALID if value is None else value
 
 
-def _quantity(node: ConfigNode) -> Any:
+def _quantity(node: ConfigNode, resource: str) -> Any:
     """As it is written, if it is valid."""
-    valid = parse_quantity(node) is not None
-    return node.yaml.value if valid and isinstance(node.yaml, ScalarNode) else _INVALID
+    if not _is_container_resource(resource):
+        node.error(
+            f"{resource[:60]!r} is not a resource of containers: write cpu, memory, or one such as nvidia.com/gpu"
+        )
+        return _INVALID
+    return node.yaml.value if check_whole(node, resource) and isinstance(node.yaml, ScalarNode) else _INVALID
+
+
+def _is_container_resource(name: str) -> bool:
+    native = name in (CPU, MEMORY, EPHEMERAL_STORAGE) or name.startswith("hugepages-")
+    return is_label_key(name) and (native or "/" in name)
