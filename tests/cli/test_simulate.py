@@ -53,6 +53,12 @@ def test_files_are_written_where_asked(small: Path, tmp_path: Path) -> None:
     assert f"written: {html}" in result.stdout
 
 
+def test_pods_without_a_node_are_in_the_table(small: Path) -> None:
+    """A policy that leaves pods pending must not look better for it."""
+    small.write_text(small.read_text().replace("{cpu: 250m, memory: 128Mi}", "{cpu: 64, memory: 128Mi}"))
+    assert "unplaced" in simulate(small, "--seed", 1).stdout.partition("0 for all policies")[0]
+
+
 def test_what_a_snapshot_lacks_is_noted(tmp_path: Path) -> None:
     """Its own notes, missing kinds and unmeasured pods, and which policies schedule nothing without these kinds."""
     write_cluster(tmp_path, [worker("n-1")], [replica("web-1", "n-1")], missing=("namespaces",), notes=("no source",))
