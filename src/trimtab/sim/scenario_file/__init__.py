@@ -33,12 +33,14 @@ from trimtab.sim.scenario_file.values import (
 )
 from trimtab.sim.scenario_file.workloads import WorkloadContext, parse_workload
 from trimtab.sim.snapshot_document import API_VERSION
-from trimtab.sim.snapshot_file import SnapshotError, read_snapshot
+from trimtab.sim.snapshot_document import KIND as SNAPSHOT_KIND
+from trimtab.sim.snapshot_file import GZIP, SnapshotError, read_snapshot
 from trimtab.sim.snapshot_scenario import place_again, scenario_of
 from trimtab.wire.objects import label_map_selector
 from trimtab.wire.pod import PodReader
 
 KIND = "Scenario"
+HEAD_BYTES, SNAPSHOT_MARK = 1000, f'"{SNAPSHOT_KIND}"'.encode()  # by which a snapshot is recognised
 SCENARIO_FIELDS = {
     "apiVersion": f"must be {API_VERSION}",
     "kind": f"must be {KIND}",
@@ -102,6 +104,9 @@ def read_scenario(path: Path, seed: int = 0) -> Scenario:
     except (OSError, ValueError) as error:  # ValueError: a null character in the path
         message = f"cannot be read ({getattr(error, 'strerror', None) or error})"
         raise ConfigError([Problem(str(path), 0, 0, "", message)]) from None
+    if content.startswith(GZIP) or SNAPSHOT_MARK in content[:HEAD_BYTES]:
+        message = f"is not a scenario. To simulate a snapshot, write one with `snapshot: {{file: {path.name}}}`"
+        raise ConfigError([Problem(str(path), 0, 0, "", message)])
     return parse_scenario(content, str(path), path.parent, seed)
 
 
