@@ -61,7 +61,7 @@ class Predictions:
 
 def outcomes(scenario: Scenario) -> Floats:
     """Three columns by prediction: the probability, the share of the next hour above the limit, and whether any was."""
-    simulation = Simulation(scenario, settings_of(find_policy("PeakRisk"), scenario.metrics.interval), seed=1)
+    simulation = Simulation(scenario, settings_of(find_policy("PeakRisk"), scenario), seed=1)
     predictions = Predictions(simulation)
     simulation.run()
     ahead = int(HOUR // scenario.step)

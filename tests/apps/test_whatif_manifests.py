@@ -70,6 +70,83 @@ def test_notes() -> None:
     ) == found.notes
 
 
+def test_gated_pods_take_no_part() -> None:
+    """As in a live cluster until somebody removes the gates; a file may have no other pods."""
+    gated = "kind: Pod\nmetadata: {name: later}\nspec: {schedulingGates: [{name: quota}], " + CONTAINERS + "}\n"
+    found = parse_manifests(gated.encode(), "api.yaml")
+    assert () == found.pods
+    assert ("Pod later waits behind scheduling gates (quota): it takes no part",) == found.notes
+
+
+def test_a_node_name_is_kept() -> None:
+    """Of a Pod and of a template."""
+    text = POD.replace("spec: {", "spec: {nodeName: n-1, ")
+    assert ["n-1"] == [each.node_name for each in pods(text)]
+    text = workload("Deployment", replicas=2).replace("template: {spec: {", "template: {spec: {nodeName: n-1, ")
+    assert ["n-1", "n-1"] == [each.node_name for each in pods(text)]
+
+
+def test_fields_of_kubernetes_that_do_not_matter_here() -> None:
+    """Whatever a real manifest has is accepted."""
+    (found,) = pods(
+        """
+        apiVersion: apps/v1
+        kind: StatefulSet
+        metadata: {name: db, annotations: {a: b}, creationTimestamp: null}
+        spec:
+          serviceName: db
+          podManagementPolicy: Parallel
+          selector: {matchLabels: {app: db}}
+          volumeClaimTemplates: [{metadata: {name: data}, spec: {anything: 1}}]
+          template:
+            metadata: {labels: {app: db}, annotations: {c: d}}
+            spec:
+              terminationGracePeriodSeconds: 5
+              hostnameOverride: db
+              securityContext: {fsGroup: 1}
+              ephemeralContainers: []
+              volumes: [{name: v, emptyDir: {medium: Memory}}, {name: c, configMap: {name: x, items: []}}]
+              affinity: {podAntiAffinity: {requiredDuringSchedulingIgnoredDuringExecution: [
+                {topologyKey: kubernetes.io/hostname, labelSelector: {matchLabels: {app: db}}}]}}
+              tolerations: [{key: a, operator: Exists, tolerationSeconds: 5}]
+              containers:
+              - name: db
+                image: db
+                env: [{name: A, value: b}]
+                ports: [{containerPort: 80, name: http}]
+                volumeMounts: [{name: v, mountPath: /v}]
+                resources: {requests: {cpu: 1, "example.com/licence": 1}, claims: [{name: x}]}
+                livenessProbe: {httpGet: {path: /, port: 80}}
+                restartPolicyRules: []
+        status: {replicas: 1}
+        """
+    )
+    assert 1000 == found.template.requests.of("cpu")
+
+
+@pytest.mark.parametrize(
+    ("text", "message"),
+    [
+        (POD.replace("resou", "reso"), "api.yaml:3:41: spec.containers[0].resorces: unknown field (did you mean resources?)"),
+        (POD.replace("requests", "request"), "spec.containers[0].resources.request: unknown field (did you mean requests?)"),
+        (POD.replace("{c", "{nodeselector: 1, c"), "spec.nodeselector: unknown field (did you mean nodeSelector?)"),
+        (POD.replace("namespace:", "namspace:"), "api.yaml:2:23: metadata.namspace: unknown field (did you mean namespace?)"),
+        (POD.replace("spec: {", "spec: {affinity: {nodeAfinity: {}}, "), "spec.affinity.nodeAfinity: unknown field"),
+        (POD.replace("spec: {", "spec: {volumes: [{name: a, emptydir: {}}], "), "spec.volumes[0].emptydir: unknown field"),
+        (workload("Deployment", replica=2), "spec.replica: unknown field (did you mean replicas?)"),
+        (
+            workload("Deployment", replicas=2).replace("{name: a", "{nam: a"),
+            "spec.template.spec.containers[0].nam: unknown field (did you mean name?)",
+        ),
+    ],
+)  # fmt: skip
+def test_misspelt_fields(text: str, message: str) -> None:
+    """They would change the answer without a word: they are named, with the nearest field of Kubernetes."""
+    with pytest.raises(ConfigError) as error:
+        pods(text)
+    assert message in str(error.value)
+
+
 @pytest.mark.parametrize(
     ("text", "message"),
     [

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import gzip
 import json
 import os
 import signal
@@ -15,6 +16,7 @@ from click.testing import CliRunner, Result
 from msgspec.structs import replace
 
 from tests.apps.simulate.small_scenario import write_small
+from tests.sim.snapshot_clusters import replica, worker, write_cluster
 from trimtab.apps.simulate.jobs import Job
 from trimtab.apps.simulate.study import Study
 from trimtab.cli import main
@@ -42,14 +44,56 @@ def test_the_same_bytes_again(small: Path, tmp_path: Path) -> None:
 
 
 def test_files_are_written_where_asked(small: Path, tmp_path: Path) -> None:
-    """Without --out, each by its own flag, also into a folder that is not there yet."""
-    html, as_json, as_csv = (tmp_path / "new" / name for name in ("a.html", "b.json", "c.csv"))
+    """Without --out, each by its own flag."""
+    html, as_json, as_csv = (tmp_path / name for name in ("a.html", "b.json", "c.csv"))
     result = simulate(small, "--seed", 7, "--html", html, "--json-file", as_json, "--csv", as_csv)
     assert 0 == result.exit_code
     assert [7] == json.loads(as_json.read_text())["seeds"]
     assert f"trimtab simulate {small} --policy stock --policy PeakRisk --seed 7" in html.read_text()
     assert as_csv.read_text().startswith("scenario,policy,seed,decisions,hot80")
     assert f"written: {html}" in result.stdout
+
+
+def test_a_file_goes_into_a_folder_that_is_there(small: Path, tmp_path: Path) -> None:
+    """A misspelt folder is an error before the first run; only that of --out is created."""
+    result = simulate(small, "--seed", 1, "--html", tmp_path / "nope" / "a.html", "--out", tmp_path / "new" / "out")
+    assert 2 == result.exit_code
+    assert f"a.html cannot be written: there is no folder {tmp_path / 'nope'}" in result.stderr
+    assert not (tmp_path / "nope").exists() and (tmp_path / "new" / "out").is_dir()
+
+
+@pytest.mark.parametrize("name", ["cluster.json", "cluster.json.gz"])
+def test_a_snapshot_is_not_a_scenario(name: str, tmp_path: Path) -> None:
+    """But it can be simulated, and the message says how."""
+    file = write_cluster(tmp_path, [worker("n-1")])
+    content = file.read_bytes()
+    (tmp_path / name).write_bytes(gzip.compress(content) if name.endswith(".gz") else content)
+    result = simulate(tmp_path / name)
+    assert 2 == result.exit_code
+    assert (
+        f"{name}: is not a scenario. To simulate a snapshot, write one with `snapshot: {{file: {name}}}`"
+        in result.stderr
+    )
+
+
+def test_pods_without_a_node_are_in_the_table(small: Path) -> None:
+    """A policy that leaves pods pending must not look better for it."""
+    small.write_text(small.read_text().replace("{cpu: 250m, memory: 128Mi}", "{cpu: 64, memory: 128Mi}"))
+    assert "unplaced" in simulate(small, "--seed", 1).stdout.partition("0 for all policies")[0]
+
+
+def test_what_a_snapshot_lacks_is_noted(tmp_path: Path) -> None:
+    """Its own notes, missing kinds and unmeasured pods, and which policies schedule nothing without these kinds."""
+    write_cluster(tmp_path, [worker("n-1")], [replica("web-1", "n-1")], missing=("namespaces",), notes=("no source",))
+    scenario = tmp_path / "mine.yaml"
+    scenario.write_text("apiVersion: trimtab.dev/v1alpha1\nkind: Scenario\nsnapshot: {file: cluster.json}\n")
+    result = simulate(scenario, "--policy", "stock", "--seed", 1)
+    assert [
+        "note: no source",
+        "note: without namespaces, which could not be listed: pods that need them stay pending",
+        "note: 1 running pod was not measured and counts with its requests",
+        "note: stock schedules nothing without namespaces: one of its plugins reads them for every pod",
+    ] == [line for line in result.stderr.splitlines() if line.startswith("note: ")]
 
 
 def test_the_table(small: Path) -> None:

@@ -61,7 +61,7 @@ def test_flags_and_summary(tmp_path: Path, kubeconfig: str, monkeypatch: pytest.
         (("-o", "{tmp}/a.json", "--history", "yesterday"), "'yesterday' is not a duration"),
         (("-o", "{tmp}/a.json", "--history", "1m"), "must be between one and 11,000 times --step"),
         (("-o", "{tmp}/a.json", "--history", "-24h"), "must be between one and 11,000 times --step"),
-        (("-o", "{tmp}/a.json", "--step", "0s"), "must be at least 1s"),
+        (("-o", "{tmp}/a.json", "--step", "0s"), "must be between 1s and 24h"),
         (("-o", "{tmp}/a.json", "--kubeconfig", "{tmp}/none"), "trimtab: "),
         (("-o", "{tmp}/a.json", "--config", "{tmp}/none"), "cannot be read: No such file or directory"),
     ],

@@ -13,11 +13,12 @@ from tests.cli.test_doctor import kubeconfig as kubeconfig
 from tests.sim.snapshot_clusters import budget, replica, used, worker, write_cluster
 from tests.wire.json_objects import Json
 from trimtab.cli import main, whatif
-from trimtab.sim.snapshot_document import Usage
+from trimtab.sim.snapshot_document import History, PastUsage, Usage
 from trimtab.sim.snapshot_file import read_snapshot
 
 NODES = [worker("n-1", zone="a"), worker("n-2", zone="b")]
 PODS = [replica("web-1", "n-1"), replica("web-2", "n-1", cpu="2"), replica("web-3", "n-2")]
+N_1 = {"kubernetes.io/hostname": "n-1"}
 MANIFEST = "kind: Pod\nmetadata: {name: big}\nspec: {containers: [{name: a, resources: {requests: {cpu: '3'}}}]}\n"
 
 
@@ -65,6 +66,13 @@ def test_a_drain_that_does_not_finish(tmp_path: Path) -> None:
     assert "1 pod without a controller would be lost.\n" in done.stdout and "\n  shop/debug\n" in done.stdout
 
 
+def test_a_history_that_is_shorter_than_the_change(tmp_path: Path) -> None:
+    """It repeats: the node is drained, and the highest demand is there."""
+    history = History(0.0, 5.0, {}, {"shop/web-1": PastUsage((500.0, 700.0))})
+    done = ask(tmp_path, "--drain", "n-1", history=history)
+    assert "evicted or preempted pods 0 2" in squeezed(done.stdout) and "Highest demand on a node" in done.stdout
+
+
 def test_more_nodes(tmp_path: Path) -> None:
     """Exit code 0; a pending pod finds room on the new node."""
     done = ask(tmp_path, "--add-nodes", "1", pods=[*PODS, replica("wide", cpu="4", owner="")])
@@ -91,6 +99,17 @@ def test_new_pods(tmp_path: Path) -> None:
     assert "1 further pod would be pending.\n" in done.stdout and "  default/big → n-2\n" in done.stdout
 
 
+def test_a_new_pod_with_a_node_name(tmp_path: Path) -> None:
+    """It runs there, whatever the scheduler would say; a node that is not there is an error."""
+    file = tmp_path / "pinned.yaml"
+    file.write_text(MANIFEST.replace("spec: {", "spec: {nodeName: n-1, "))
+    done = ask(tmp_path, "--pod", str(file))
+    assert 0 == done.exit_code and "  default/big → n-1\n" in done.stdout
+    file.write_text(MANIFEST.replace("spec: {", "spec: {nodeName: n-9, "))
+    done = ask(tmp_path, "--pod", str(file))
+    assert 2 == done.exit_code and "trimtab: --pod: there is no node 'n-9'" in done.stderr
+
+
 def test_another_policy(tmp_path: Path) -> None:
     """How many pods would run elsewhere; where each of them would be is left to --json."""
     policy = tmp_path / "policy.yaml"
@@ -100,6 +119,15 @@ def test_another_policy(tmp_path: Path) -> None:
     assert 0 == done.exit_code, done.output
     assert f"What if {policy} had placed every pod?\n" in done.stdout
     assert "2 pods would run on another node.\n" in done.stdout and "Placed:" not in done.stdout
+
+
+def test_a_policy_sees_load_between_the_steps_of_a_history(tmp_path: Path) -> None:
+    """Steps of half an hour are longer than samples are trusted live; the pods of a busy node go elsewhere."""
+    pods = [replica("idle", "n-1", kind="DaemonSet", owner="a"), replica("busy", "n-2", kind="DaemonSet", owner="b")]
+    series = {"shop/idle": PastUsage((10.0,) * 9), "shop/busy": PastUsage((3900.0,) * 9)}
+    pods += [replica(f"web-{number}", "n-2", cpu="100m") for number in range(8)]  # nothing is measured for the first
+    done = ask(tmp_path, "--policy", "PeakRisk", pods=pods, history=History(0.0, 1800.0, {}, series))
+    assert "7 pods would run on another node.\n" in done.stdout
 
 
 def test_a_shipped_policy(tmp_path: Path) -> None:
@@ -121,6 +149,22 @@ def test_failures_of_zones(tmp_path: Path) -> None:
     assert "zone b (1 node) must not fail" in done.stdout
     done = ask(tmp_path, "--zones", pods=PODS)
     assert (0, 2) == (done.exit_code, done.stdout.count("may fail: all pods find room"))
+
+
+def test_a_failure_that_loses_a_pod(tmp_path: Path) -> None:
+    """Exit code 1, as for a drain: nobody creates the pod again, though there is room for it."""
+    done = ask(tmp_path, "--zones", pods=[replica("debug", "n-1", owner="")])
+    assert 1 == done.exit_code
+    assert "zone a (1 node) must not fail: 1 pod without a controller would be lost" in done.stdout
+    assert "\n  shop/debug: lost, because no controller creates it again\nzone b (1 node) may fail" in done.stdout
+
+
+def test_a_pod_that_is_lost_in_any_case(tmp_path: Path) -> None:
+    """A pod of high priority preempts it with and without the change, which is not to blame."""
+    pods = [replica("debug", "n-1", cpu="3", owner=""), replica("other", "n-2", cpu="3", priority=9)]
+    done = ask(tmp_path, "--add-nodes", "1", pods=[*pods, replica("urgent", cpu="3", priority=5, nodeSelector=N_1)])
+    assert 0 == done.exit_code, done.output
+    assert "evicted or preempted pods 1 1" in squeezed(done.stdout) and "lost" not in done.stdout.lower()
 
 
 def test_an_interrupt_is_no_answer(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
@@ -158,6 +202,9 @@ def test_what_the_snapshot_lacks_is_noted(tmp_path: Path) -> None:
     done = ask(tmp_path, "--drain", "n-1", missing=("persistentvolumes",), notes=("query x failed \x1b[2J",))
     assert "note: query x failed \\x1b[2J\n" in done.stderr
     assert "note: without persistentvolumes, which could not be listed" in done.stderr
+    for question in (("--zones",), ("--drain", "n-1")):
+        done = ask(tmp_path, *question, missing=("namespaces",))
+        assert "note: nothing is scheduled without namespaces: a plugin reads them for every pod\n" in done.stderr
 
 
 @pytest.mark.parametrize(

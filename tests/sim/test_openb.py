@@ -30,7 +30,7 @@ def test_published_allocation_rates(policy: str) -> None:
 
 def allocated_percent(policy: str, seed: int) -> float:
     scenario = load("openb", TraceOptions(FOLDER, demand=1.0), seed)
-    simulation = Simulation(scenario, settings_of(find_policy(policy), scenario.metrics.interval), seed)
+    simulation = Simulation(scenario, settings_of(find_policy(policy), scenario), seed)
     simulation.run()
     offered = sum(dict(each.node.allocatable)[GPU_MILLI] for each in scenario.nodes)
     requests = [pod.requests for pod in simulation.world.pods.values() if pod.node]

@@ -9,10 +9,12 @@ import pytest
 
 from tests.sim.snapshot_clusters import cluster, replica, used, worker
 from trimtab.config.kube_scheduler import default_configuration
+from trimtab.core.model.duration import DAY, HOUR
+from trimtab.kube.kinds import EXTRA_KINDS
 from trimtab.sim.scenario import PodTemplate, Scenario, TracedPod
 from trimtab.sim.simulation import Simulation
 from trimtab.sim.snapshot_document import History, PastUsage, Sample, Usage
-from trimtab.sim.snapshot_scenario import scenario_of, unmeasured
+from trimtab.sim.snapshot_scenario import DISPENSABLE, scenario_of, unmeasured
 
 MIB = 2.0**20
 
@@ -62,7 +64,7 @@ def test_usage_from_samples_history_or_requests(tmp_path: Path) -> None:
     assert ([100.0, 100.0, 100.0, 300.0, 100.0], [MIB, 2 * MIB, MIB, MIB, MIB]) == found["recorded"]
     assert ([1000.0] * 5, [64 * MIB] * 5) == found["unknown"]
     assert ([5.0] * 5, [64 * MIB] * 5) == found["half"]
-    assert (240.0, 60.0) == (scenario.duration, scenario.step)
+    assert (3600.0, 60.0) == (scenario.duration, scenario.step)
 
 
 def test_without_measurements(tmp_path: Path) -> None:
@@ -71,6 +73,18 @@ def test_without_measurements(tmp_path: Path) -> None:
     snapshot = cluster(tmp_path, [worker("n-1")], [replica("web-1", "n-1"), replica("new"), ended])
     assert ["shop/web-1"] == unmeasured(snapshot)
     assert 3600.0 == scenario_of(snapshot).duration
+
+
+@pytest.mark.parametrize(
+    ("steps", "step", "duration"),
+    [(21, 5.0, 3600.0), (288, 300.0, DAY), (3, 700.0, 4200.0), (1, 2 * HOUR, 4 * HOUR), (0, 60.0, HOUR)],
+)
+def test_how_long_a_snapshot_is_simulated(steps: int, step: float, duration: float, tmp_path: Path) -> None:
+    """As long as its history is, but no less than an hour, in whole steps, of which one follows a change."""
+    history = History(0.0, step, {}, {"shop/web-1": PastUsage((100.0,) * steps)})
+    assert (
+        duration == scenario_of(cluster(tmp_path, [worker("n-1")], [replica("web-1", "n-1")], history=history)).duration
+    )
 
 
 @pytest.mark.parametrize(
@@ -128,6 +142,52 @@ def test_pods_that_take_no_part(tmp_path: Path) -> None:
     gated = replica("gated", schedulingGates=[{"name": "quota"}])
     snapshot = cluster(tmp_path, [worker("n-1")], [ended, leaving, gated, replica("web-1", "n-1")])
     assert ["web-1"] == [each.name for each in scenario_of(snapshot).pods]
+
+
+CLAIM = [{"name": "data", "persistentVolumeClaim": {"claimName": "data"}}]
+
+
+def pending_after(folder: Path, missing: tuple[str, ...]) -> dict[str, str]:
+    """The pods that are pending after a minute, and why, in a snapshot that lacks these kinds."""
+    pods = [replica("plain"), replica("stateful", volumes=CLAIM)]
+    scenario = scenario_of(cluster(folder, [worker("n-1")], pods, missing=missing))
+    simulation = Simulation(scenario, default_configuration().settings, seed=1)
+    simulation.run_until(60.0)
+    conditions = {pod.name: pod.unschedulable_condition for pod in simulation.world.pending.values()}
+    return {name: condition[1] if condition is not None else "" for name, condition in conditions.items()}
+
+
+def test_pods_wait_for_kinds_that_could_not_be_listed(tmp_path: Path) -> None:
+    """As live: a pod with a claim stays pending, and where every pod may need the kind, nothing is scheduled."""
+    waiting = pending_after(tmp_path, ("persistentvolumeclaims",))
+    assert ["stateful"] == [*waiting]
+    assert (
+        "needs persistentvolumeclaims, which this scheduler cannot list: the snapshot was taken" in waiting["stateful"]
+    )
+    assert {"plain": "", "stateful": ""} == pending_after(tmp_path, ("namespaces",))
+
+
+def test_kinds_that_plugins_can_do_without_are_the_same_as_live(tmp_path: Path) -> None:
+    """They count as empty."""
+    assert {name for name, each in EXTRA_KINDS.items() if each.dispensable} == DISPENSABLE
+    assert () == scenario_of(cluster(tmp_path, [worker("n-1")], missing=(*DISPENSABLE,))).missing_kinds
+
+
+@pytest.mark.parametrize(
+    ("missing", "note"),
+    [
+        ("persistentvolumes", "without persistentvolumes, which could not be listed: pods that need them stay pending"),
+        (
+            "poddisruptionbudgets",
+            "without poddisruptionbudgets, which could not be listed: nothing is preempted, and a drain respects none",
+        ),
+        ("volumeattachments", "without volumeattachments, which could not be listed and count as none"),
+    ],
+)
+def test_what_a_missing_kind_means_is_noted(missing: str, note: str, tmp_path: Path) -> None:
+    """After the snapshot's own notes, and in the words of what becomes of it."""
+    scenario = scenario_of(cluster(tmp_path, [worker("n-1")], missing=(missing,), notes=("query x failed",)))
+    assert ("query x failed", note) == scenario.notes
 
 
 def test_a_node_without_capacity(tmp_path: Path) -> None:

@@ -3,8 +3,11 @@
 from __future__ import annotations
 
 import dataclasses
+import hashlib
+import sys
 from collections.abc import Callable, Collection, Iterable
 from importlib.metadata import EntryPoint, entry_points
+from pathlib import Path
 from typing import NamedTuple
 
 from trimtab.config.registry import DEFAULT_BINDER, IN_TREE
@@ -15,6 +18,7 @@ from trimtab.core.rescheduling.strategies.registry import RIVALS, STRATEGIES
 
 ENTRY_POINT_GROUP = "trimtab.plugins"
 STRATEGY_GROUP = "trimtab.strategies"
+CODE = frozenset({".py", ".so", ".pyd"})  # suffixes of the files of a package
 
 
 class PluginError(Exception):
@@ -48,6 +52,24 @@ def _load_all(kind: Kind, found: Iterable[EntryPoint]) -> dict[str, type]:
             raise _error(kind, entry, f"{_package(entries[entry.name])} has a {kind.word} of that name, too")
         entries[entry.name] = entry
     return {name: _load(kind, entry) for name, entry in entries.items()}
+
+
+def source_digest(kind: type) -> str:
+    """Of the files of the package that a plugin is in, by which a change of its code is noticed."""
+    found = hashlib.sha256()
+    for path in _source_files(kind.__module__):
+        found.update(path.name.encode() + b"\0" + path.read_bytes())
+    return found.hexdigest()
+
+
+def _source_files(module: str) -> list[Path]:
+    """Those of the outermost package that is a folder of its own, or the module's file; a namespace package is neither."""
+    parts = module.split(".")
+    outer = (sys.modules.get(".".join(parts[:length])) for length in range(1, len(parts) + 1))
+    file = next((Path(each.__file__) for each in outer if each is not None and each.__file__), None)
+    if file is None:
+        return []
+    return sorted(each for each in file.parent.rglob("*") if each.suffix in CODE) if file.stem == "__init__" else [file]
 
 
 def _load(kind: Kind, entry: EntryPoint) -> type:

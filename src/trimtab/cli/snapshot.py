@@ -10,6 +10,7 @@ import click
 
 from trimtab.cli.flags import Duration
 from trimtab.config.diagnostics import printable
+from trimtab.core.model.duration import DAY
 
 if TYPE_CHECKING:
     from trimtab.apps.snapshot.take import Snapshot, SnapshotOptions
@@ -71,8 +72,8 @@ def _check_file(file: Path) -> None:
 
 
 def _check_history(history: float | None, step: float) -> None:
-    if step < 1:
-        raise click.BadParameter("must be at least 1s", param_hint="--step")
+    if not 1 <= step <= DAY:
+        raise click.BadParameter("must be between 1s and 24h", param_hint="--step")
     if history is not None and not step <= history <= MAX_STEPS * step:
         raise click.BadParameter(f"must be between one and {MAX_STEPS:,} times --step", param_hint="--history")
 

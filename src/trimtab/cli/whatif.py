@@ -94,11 +94,17 @@ def command(
 
 
 def _ask(flags: Flags, configuration: Configuration, snapshot: str | None, kubeconfig: str, *, as_json: bool) -> int:
+    from trimtab.apps.simulate.policies import trusting_samples
+
     cluster = _cluster(snapshot, configuration, kubeconfig)
     scenario = _scenario(cluster, snapshot or LIVE)
+    settings = trusting_samples(configuration.settings, scenario)
     if flags.zones:
-        return _answer_zones(scenario, configuration.settings, as_json)
-    return _answer(scenario, configuration.settings, _change(scenario, configuration.settings, flags), as_json)
+        _note_stopping(scenario, settings)
+        return _answer_zones(scenario, settings, as_json)
+    change = _change(scenario, settings, flags)
+    _note_stopping(scenario, settings, change.settings)
+    return _answer(scenario, settings, change, as_json)
 
 
 def _configuration(file: str | None) -> Configuration:
@@ -145,31 +151,34 @@ def _snapshot_now(configuration: Configuration, credentials: Credentials) -> Clu
 
 
 def _scenario(cluster: ClusterSnapshot, name: str) -> Scenario:
-    from trimtab.apps.whatif.text import counted
-    from trimtab.sim.snapshot_scenario import scenario_of, unmeasured
+    from trimtab.sim.snapshot_scenario import scenario_of
 
     if not cluster.nodes:
         _fail(f"{name} has no nodes, so there is nothing to simulate")
-    for note in cluster.metadata.notes:
+    scenario = scenario_of(cluster, name)
+    for note in scenario.notes:
         _note(note)
-    if missing := cluster.metadata.missing:
-        _note(f"without {', '.join(missing)}, which could not be listed: pods that need them are taken to wait")
-    if unknown := len(unmeasured(cluster)):
-        were = "was not measured and counts with its" if unknown == 1 else "were not measured and count with their"
-        _note(f"{counted(unknown, 'running pod')} {were} requests")
-    return scenario_of(cluster, name)
+    return scenario
+
+
+def _note_stopping(scenario: Scenario, *used: Settings) -> None:
+    from trimtab.sim.snapshot_scenario import stopping_kinds
+
+    if kinds := dict.fromkeys(kind for settings in used for kind in stopping_kinds(scenario, settings)):
+        _note(f"nothing is scheduled without {', '.join(kinds)}: a plugin reads them for every pod")
 
 
 # --- the question
 
 
 def _change(scenario: Scenario, settings: Settings, flags: Flags) -> Change:
+    from trimtab.apps.simulate.policies import trusting_samples
     from trimtab.apps.whatif.text import counted
     from trimtab.sim import whatif
     from trimtab.sim.snapshot_scenario import place_again
 
     if flags.drained:
-        _check_nodes(flags.drained, scenario)
+        _check_nodes("--drain", flags.drained, scenario)
         changed = whatif.drain(scenario, flags.drained)
         return Change(f"{_joined(dict.fromkeys(flags.drained))} were drained", changed, settings)
     if flags.add_nodes:
@@ -180,7 +189,8 @@ def _change(scenario: Scenario, settings: Settings, flags: Flags) -> Change:
     if flags.manifests:
         return _with_pods(scenario, settings, flags.manifests)
     policy = flags.policy or ""
-    return Change(f"{policy} had placed every pod", place_again(scenario), _policy(policy).settings)
+    chosen = trusting_samples(_policy(policy).settings, scenario)
+    return Change(f"{policy} had placed every pod", place_again(scenario), chosen)
 
 
 def _policy(given: str) -> Configuration:
@@ -201,11 +211,11 @@ def _joined(names: Iterable[str]) -> str:
     return f"{', '.join(first)} and {last}" if first else last
 
 
-def _check_nodes(names: Iterable[str], scenario: Scenario) -> None:
+def _check_nodes(flag: str, names: Iterable[str], scenario: Scenario) -> None:
     known = {each.node.name for each in scenario.nodes}
     for name in names:
         if name not in known:
-            _fail(f"--drain: there is no node {name!r}{did_you_mean(name, known)}")
+            _fail(f"{flag}: there is no node {name!r}{did_you_mean(name, known)}")
 
 
 def _without_nodes(scenario: Scenario, settings: Settings, count: int) -> Change:
@@ -228,7 +238,9 @@ def _with_pods(scenario: Scenario, settings: Settings, files: tuple[str, ...]) -
         _fail(str(error))
     for note in (note for each in found for note in each.notes):
         _note(note)
-    changed = add_pods(scenario, [pod for each in found for pod in each.pods])
+    pods = [pod for each in found for pod in each.pods]
+    _check_nodes("--pod", [pod.node_name for pod in pods if pod.node_name], scenario)
+    changed = add_pods(scenario, pods)
     return Change(f"the pods of {_joined(files)} were created", changed, settings)
 
 
@@ -260,7 +272,7 @@ def _answer_zones(scenario: Scenario, settings: Settings, as_json: bool) -> int:
     from trimtab.sim.whatif import fail_each, failure_domains
 
     answers = fail_each(scenario, settings, failure_domains(scenario), _progress)
-    worse = any(each.pending for each in answers)
+    worse = not all(each.survived for each in answers)
     if as_json:
         answer = {"question": "each zone or node failed", "worse": worse, "answers": answers}
         click.echo(msgspec.json.encode(answer).decode())

@@ -335,7 +335,7 @@ class TracedOwner(PodOwner):
         keeps_name = not self.created or self.traced.owner_kind == OwnerKind.STATEFUL_SET
         name = self.traced.name if keeps_name else f"{self.traced.name}-{self.created}"
         self.created += 1
-        uid = self.traced.uid if self.created == 1 else ""
+        uid, node = self.traced.uid if self.created == 1 else "", node or self.traced.node_name
         self.world.create_pod(name, self.template, self.traced.namespace, self._owner, node, self.pod_changed, uid)
 
     def pod_changed(self, before: Pod | None, after: Pod | None) -> None:

@@ -111,7 +111,8 @@ class TracedPod(Struct, frozen=True):
     """A pod that was recorded: it arrives within `arrival` (earliest and latest, drawn by the seed) and leaves.
 
     owner: the workload that it belonged to; such a pod is replaced if it is lost, unless it belongs to a node.
-    node: where it ran, if it did before the start. uid: that of the live pod.
+    node: where it ran, if it did before the start. uid: that of the live pod. node_name: that of its spec, which no
+    scheduler chooses.
     """
 
     name: str
@@ -123,6 +124,7 @@ class TracedPod(Struct, frozen=True):
     namespace: str = NAMESPACE
     node: str = ""
     uid: str = ""
+    node_name: str = ""
 
 
 class SimulatedNode(Struct, frozen=True):
@@ -206,7 +208,8 @@ class Scenario(Struct, frozen=True):
 
     step: how often usage changes and is measured. begins, duration: when it starts and how long it lasts. warm_up: how
     much of it is left out of the measures. objects: further objects of the API, such as Services. oom_kills: whether pods
-    are killed where memory runs out; a trace's memory is often a demand that nobody was killed for.
+    are killed where memory runs out; a trace's memory is often a demand that nobody was killed for. missing_kinds: those of
+    which nothing is known; for the scheduler they are forbidden to list. notes: what else is not known, for whoever runs it.
     """
 
     name: str
@@ -224,6 +227,8 @@ class Scenario(Struct, frozen=True):
     failovers: tuple[Failover, ...] = ()
     autoscaling: ClusterAutoscaling | None = None
     oom_kills: bool = True
+    missing_kinds: tuple[str, ...] = ()
+    notes: tuple[str, ...] = ()
 
     @property
     def ends(self) -> float:

@@ -16,6 +16,7 @@ from trimtab.core.model.events import (
     Event,
     EvictDone,
     EvictFailed,
+    KindForbidden,
     LeaseAcquired,
     NodeUpserted,
     ObjectUpserted,
@@ -35,6 +36,7 @@ from trimtab.sim.node_lifecycle import NodeLifecycle
 from trimtab.sim.owners import PodOwner, start_owners
 from trimtab.sim.scenario import Failover, Scenario
 from trimtab.sim.scrapes import Scrapes
+from trimtab.sim.snapshot_file import NOT_LISTED
 from trimtab.sim.usage import UsageTable
 from trimtab.sim.world import World
 
@@ -163,7 +165,8 @@ class Simulation:
         for pod in self.world.pods.values():
             self._driver.put(PodUpserted(pod, now))
         for kind in self.settings.kinds:
-            self._driver.put(Synced(kind, now))
+            missing = kind in self.scenario.missing_kinds
+            self._driver.put(KindForbidden(kind, NOT_LISTED, now) if missing else Synced(kind, now))
         self.feed(LeaseAcquired(self._term, now))
 
     def _perform(self, instruction: Instruction) -> None:

@@ -1,7 +1,7 @@
 """Reads snapshot files of `trimtab snapshot`; `snapshot_document` describes the format.
 
     snapshot = read_snapshot("cluster.json.gz")      raises SnapshotError, with the file and the field
-    for event in snapshot.events(): engine.handle(event)
+    scenario = scenario_of(snapshot)                 of `snapshot_scenario`, to simulate it
 
 Objects are decoded by the readers that decode what the API server sends, so the nodes and pods of a file are the ones that
 the scheduler saw. A file may come from anywhere: whatever is in it, it is read whole or an error says why not.
@@ -10,6 +10,7 @@ the scheduler saw. A file may come from anywhere: whatever is in it, it is read 
 from __future__ import annotations
 
 import gzip
+import re
 import zlib
 from collections.abc import Callable, Collection, Iterator, Mapping
 from dataclasses import dataclass
@@ -23,6 +24,7 @@ from msgspec import Raw, Struct, ValidationError
 from trimtab.config.diagnostics import printable
 from trimtab.config.registry import NODE_ANNOTATIONS
 from trimtab.config.trimtab.document import GROUP
+from trimtab.core.model.duration import DAY
 from trimtab.core.model.events import (
     Event,
     HistoryRead,
@@ -34,18 +36,20 @@ from trimtab.core.model.events import (
     Synced,
 )
 from trimtab.core.model.node import Node
-from trimtab.core.model.objects import Object
+from trimtab.core.model.objects import Object, PodGroup
 from trimtab.core.model.pod import Pod
-from trimtab.sim.snapshot_document import KIND, VERSION, History, Metadata, PastUsage, Sample, Usage
+from trimtab.sim.snapshot_document import API_VERSION, KIND, VERSION, History, Metadata, PastUsage, Sample, Usage
 from trimtab.wire.decoding import UNREADABLE, Malformed, format_error
 from trimtab.wire.node import NodeReader
 from trimtab.wire.pod import PodReader
 from trimtab.wire.readers import OBJECT_READERS
 from trimtab.wire.watch import Reader
 
+NOT_LISTED = "the snapshot was taken without permission to list it"
+
 MAX_BYTES = 2 << 30  # uncompressed
+MAX_STEPS = 10_000_000  # of a history: more would seem to be simulated for ever
 GZIP = b"\x1f\x8b"
-MISSING_KIND = "the snapshot was taken without permission to list it"
 
 T = TypeVar("T")
 Values = tuple[float | None, ...]
@@ -81,7 +85,7 @@ class ClusterSnapshot:
         yield from (NodeUpserted(each, now) for each in self.nodes)
         yield from (PodUpserted(each, now) for each in self.pods)
         for kind in ("nodes", "pods", *OBJECT_READERS):
-            yield KindForbidden(kind, MISSING_KIND, now) if kind in self.metadata.missing else Synced(kind, now)
+            yield KindForbidden(kind, NOT_LISTED, now) if kind in self.metadata.missing else Synced(kind, now)
         if self.usage is not None and (readings := self.usage.readings()):
             yield SamplesRead(readings, now)
         if self.history is not None and (past := self.history.readings()):
@@ -119,7 +123,7 @@ class _Usage(Struct, frozen=True):
 
 class _Document(Struct, frozen=True):
     metadata: Metadata
-    objects: dict[str, tuple[Raw, ...]]
+    objects: dict[str, Raw]
     usage: _Usage | None = None
     history: _History | None = None
 
@@ -143,10 +147,14 @@ def _read_content(path: Path) -> bytes:
 
 
 def _parse(content: bytes) -> ClusterSnapshot:
+    if not content.strip():
+        raise _Problem("the file is empty: copy it again, or take another snapshot")
     _check_head(_decoded(content, _Head, ""))
     document = _decoded(content, _Document, "")
     if unknown := [kind for kind in document.objects if kind not in ("nodes", "pods", *OBJECT_READERS)]:
         raise _Problem(f"objects.{unknown[0]}: unknown kind, perhaps of a newer version: upgrade trimtab")
+    if document.metadata.interval is not None:
+        _check_seconds(document.metadata.interval, "metadata.interval")
     pods: tuple[Pod, ...] = _objects(document, "pods", PodReader(), lambda pod: pod.spec_error)
     nodes: tuple[Node, ...] = _objects(document, "nodes", NodeReader(NODE_ANNOTATIONS), lambda node: node.error)
     others = [each for kind, reader in OBJECT_READERS.items() for each in _objects(document, kind, reader())]
@@ -162,7 +170,8 @@ def _check_head(head: _Head) -> None:
         found = f"kind {head.kind[:40]!r} of {head.api_version[:40]!r}" if head.kind else "no kind"
         raise _Problem(f"is not a snapshot: it has {found}, not {KIND!r}; take one with `trimtab snapshot`")
     if version != VERSION:
-        raise _Problem(f"apiVersion: {head.api_version!r} is a snapshot of a newer version: upgrade trimtab")
+        reads = f"this trimtab reads {API_VERSION}; if the snapshot is of a newer one, upgrade"
+        raise _Problem(f"apiVersion: {head.api_version[:40]!r} is not supported: {reads}")
 
 
 def _decoded(content: bytes | Raw, shape: type[T], path: str) -> T:
@@ -172,7 +181,37 @@ def _decoded(content: bytes | Raw, shape: type[T], path: str) -> T:
         damaged = (
             "" if path or isinstance(error, ValidationError) else ": copy the file again, or take another snapshot"
         )
-        raise _Problem(format_error(path, error).lstrip(".: ") + damaged) from None
+        raise _Problem(in_words(format_error(path, error)).lstrip(".: ") + damaged) from None
+
+
+_TYPES = {
+    "object": "a mapping",
+    "array": "a list",
+    "str": "a string",
+    "int": "an integer",
+    "float": "a number",
+    "bool": "true or false",
+    "null": "null",
+    "datetime": "a time",
+}
+_EXPECTED = re.compile(r"Expected `([a-z| ]+)`, got `([a-z]+)`")
+_MISSING = re.compile(r"Object missing required field `(\w+)`")
+_NO_TIME = re.compile(r"Expected `datetime` with a timezone component|Invalid RFC3339 encoded datetime")
+
+
+def in_words(message: str) -> str:
+    """A decoder's message in the words of this program."""
+
+    def expected(match: re.Match[str]) -> str:
+        wanted = " or ".join(_TYPES.get(each, each) for each in match.group(1).split(" | "))
+        return f"expected {wanted}, got {_TYPES.get(match.group(2), match.group(2))}"
+
+    message = _EXPECTED.sub(expected, message)
+    message = _MISSING.sub(r"\1 is missing", message)
+    message = _NO_TIME.sub("expected a time with a time zone, such as 2026-01-31T08:00:00Z", message)
+    return message.replace("Input data was truncated", "the file is cut short").replace(
+        "JSON is malformed", "is not JSON"
+    )
 
 
 # --- objects
@@ -183,19 +222,28 @@ def _objects(
 ) -> tuple[Any, ...]:
     """All objects of the kind; a field that cannot be decoded is an error, for the writer has decoded all."""
     found: list[Any] = []
-    seen: set[str] = set()
-    for index, raw in enumerate(document.objects.get(kind, ())):
+    seen: set[tuple[str, str]] = set()
+    items = _decoded(document.objects[kind], tuple[Raw, ...], f"objects.{kind}") if kind in document.objects else ()
+    for index, raw in enumerate(items):
         each, where = reader.read(raw), f"objects.{kind}[{index}]"
         if isinstance(each, Malformed):
-            raise _Problem(f"{where}.{each.error}")
+            raise _Problem(f"{where}.{in_words(each.error)}")
         if error := error_of(each):
-            raise _Problem(f"{where}.{error}")
-        identity = each.uid or each.name  # a node may lack the former
-        if identity in seen:
-            raise _Problem(f"{where}.metadata: {identity[:60]!r} is that of an earlier object, too")
-        seen.add(identity)
+            raise _Problem(f"{where}.{in_words(error)}")
+        for what, identity in _identities(each):
+            if (what, identity) in seen:
+                raise _Problem(f"{where}.metadata.{what}: {identity[:60]!r} is that of an earlier object, too")
+            seen.add((what, identity))
         found.append(each)
     return tuple(found)
+
+
+def _identities(each: Any) -> Iterator[tuple[str, str]]:
+    """What no two objects of a kind share. A node may lack a UID; PodGroups of two API groups may share their name."""
+    if each.uid:
+        yield "uid", each.uid
+    if not isinstance(each, PodGroup):
+        yield "name", each.name if isinstance(each, Node) else each.key
 
 
 # --- measurements
@@ -212,12 +260,13 @@ def _usage(shape: _Usage, named: Mapping[str, Collection[str]]) -> Usage:
 
 
 def _history(shape: _History, named: Mapping[str, Collection[str]]) -> History:
-    if not (isfinite(shape.step) and shape.step > 0):
-        raise _Problem(f"history.step: {shape.step:g} is not a number of seconds above 0")
+    _check_seconds(shape.step, "history.step")
     _check_finite((shape.start,), "history.start")
     nodes = dict(_entries(shape.nodes, PastUsage, "history.nodes", named["nodes"]))
     pods = dict(_entries(shape.pods, PastUsage, "history.pods", named["pods"]))
     found = History(shape.start, shape.step, nodes, pods)
+    if found.steps > MAX_STEPS:
+        raise _Problem(f"history: {found.steps:,} values in a series are more than {MAX_STEPS:,}")
     for where, series in (("history.nodes", nodes), ("history.pods", pods)):
         for name, each in series.items():
             for resource, values in (("cpu", each.cpu), ("memory", each.memory)):
@@ -243,6 +292,11 @@ def _check_amounts(values: Values, where: str) -> None:
     for each in values:
         if each is not None and not 0 <= each < float("inf"):
             raise _Problem(f"{where}: {each:g} is not an amount")
+
+
+def _check_seconds(value: float, where: str) -> None:
+    if not 1 <= value <= DAY:
+        raise _Problem(f"{where}: {value:g} is not a number of seconds from 1 to {DAY:.0f}, a day")
 
 
 def _check_finite(values: tuple[float, ...], where: str) -> None:

@@ -8,42 +8,82 @@ beyond all its pods goes on as well. Pods that have finished, are terminating, o
 from __future__ import annotations
 
 from collections import defaultdict
-from collections.abc import Iterable, Mapping
+from collections.abc import Iterable, Iterator, Mapping
+from math import ceil
 
 import numpy as np
 from msgspec.structs import replace
 
+from trimtab.core.framework.forbidden_kinds import only_some_pods_need
 from trimtab.core.model.duration import HOUR
+from trimtab.core.model.objects import PodDisruptionBudget
 from trimtab.core.model.pod import Pod
 from trimtab.core.model.resources import CPU, MEMORY
+from trimtab.core.model.storage import VolumeAttachment
+from trimtab.core.settings import Settings
 from trimtab.sim.owners import NODE_BOUND
 from trimtab.sim.scenario import MetricsPipeline, PodTemplate, Scenario, SimulatedNode, TracedPod
-from trimtab.sim.snapshot_document import PastUsage, Sample
+from trimtab.sim.snapshot_document import History, PastUsage, Sample
 from trimtab.sim.snapshot_file import ClusterSnapshot
 from trimtab.sim.usage_patterns import Recorded, Steady, UsagePattern, without_gaps
 
 DEFAULT_STEP = 60.0
+BUDGETS = PodDisruptionBudget.kind
+DISPENSABLE = frozenset({VolumeAttachment.kind})  # plugins can do without it, as live (`kube/kinds.py`)
 INTERVAL = 30.0  # of scrapes, where the snapshot does not say
+LEAST_STEPS = 2  # in the first of them a change happens
 PLACING, PLACING_STEPS = 1800.0, 12  # how long it takes to place all pods again: seconds, and steps of usage, at least
 
 
 def scenario_of(snapshot: ClusterSnapshot, name: str = "snapshot", duration: float | None = None) -> Scenario:
-    """The cluster from the moment of the snapshot on, for as long as its history is, or an hour."""
+    """The cluster from the moment of the snapshot on: an hour, or for as long as its history is if that is longer."""
     history = snapshot.history
     step = history.step if history is not None else DEFAULT_STEP
-    length = history.steps * step if history is not None and history.steps else HOUR
     pods = _taking_part(snapshot)
     reader = _Usage(snapshot, pods, step)
     return Scenario(
         name=name,
-        duration=length if duration is None else duration,
+        duration=_length(history, step) if duration is None else duration,
         nodes=tuple(reader.node(SimulatedNode(each)) for each in snapshot.nodes),
         pods=tuple(_traced(pod, reader) for pod in sorted(pods, key=lambda pod: (pod.created, pod.key))),
         objects=snapshot.objects,
         step=step,
         metrics=MetricsPipeline(snapshot.metadata.interval or INTERVAL),
+        missing_kinds=tuple(kind for kind in snapshot.metadata.missing if kind not in DISPENSABLE),
+        notes=tuple(_notes(snapshot)),
         description=f"a cluster as of {snapshot.metadata.taken:%Y-%m-%d %H:%M:%S %Z}",
     )
+
+
+def _length(history: History | None, step: float) -> float:
+    """In whole steps; a shorter history repeats, so that a change and what follows from it always fit."""
+    recorded = history.steps if history is not None else 0
+    return max(recorded, ceil(HOUR / step), LEAST_STEPS) * step
+
+
+def _notes(snapshot: ClusterSnapshot) -> Iterator[str]:
+    """What the snapshot lacks, and what becomes of it in a simulation."""
+    yield from snapshot.metadata.notes
+    missing = snapshot.metadata.missing
+    if needed := [kind for kind in missing if kind not in (*DISPENSABLE, BUDGETS)]:
+        yield f"without {', '.join(needed)}, which could not be listed: pods that need them stay pending"
+    if BUDGETS in missing:
+        yield f"without {BUDGETS}, which could not be listed: nothing is preempted, and a drain respects none"
+    if unneeded := [kind for kind in missing if kind in DISPENSABLE]:
+        yield f"without {', '.join(unneeded)}, which could not be listed and count as none"
+    if unknown := len(unmeasured(snapshot)):
+        were = (
+            "pod was not measured and counts with its"
+            if unknown == 1
+            else "pods were not measured and count with their"
+        )
+        yield f"{unknown:,} running {were} requests"
+
+
+def stopping_kinds(scenario: Scenario, settings: Settings) -> list[str]:
+    """The missing kinds without which the scheduler decides nothing, because it cannot tell which pods need them."""
+    missing = [kind for kind in scenario.missing_kinds if kind in settings.kinds]
+    return [kind for kind in missing if not only_some_pods_need(kind, settings.profiles)]
 
 
 def unmeasured(snapshot: ClusterSnapshot) -> list[str]:

@@ -21,6 +21,7 @@ from trimtab.sim.measures import INVOLUNTARY, RunMeter
 from trimtab.sim.owners import NODE_BOUND
 from trimtab.sim.scenario import NodeAction, NodeEvent, Scenario, SimulatedNode, TracedPod
 from trimtab.sim.simulation import Simulation
+from trimtab.sim.snapshot_scenario import LEAST_STEPS
 from trimtab.sim.usage import StepUsage
 from trimtab.sim.world import World
 
@@ -85,12 +86,17 @@ class Answer(Struct, frozen=True):
 
 
 class FailureAnswer(Struct, frozen=True):
-    """What a zone's or a node's failure would leave pending, and how hot the fullest node would get."""
+    """What a zone's or a node's failure would leave pending or lose, and how hot the fullest node would get."""
 
     domain: str
     nodes: int
     pending: tuple[Pending, ...]
+    lost: tuple[str, ...]
     hottest: NodePeak | None
+
+    @property
+    def survived(self) -> bool:
+        return not (self.pending or self.lost)
 
 
 def simulate(scenario: Scenario, settings: Settings, seed: int = 1) -> Answer:
@@ -183,7 +189,13 @@ def further_pending(before: Iterable[Pending], after: Iterable[Pending]) -> tupl
 
 def is_worse(before: Answer, after: Answer) -> bool:
     """Whether the change leaves more pods pending, cannot be completed, or loses pods."""
-    return bool(further_pending(before.pending, after.pending) or after.blocked or len(after.lost) > len(before.lost))
+    return bool(further_pending(before.pending, after.pending) or after.blocked or further_lost(before, after))
+
+
+def further_lost(before: Answer, after: Answer) -> tuple[str, ...]:
+    """The pods that only the second run loses."""
+    known = {*before.lost}
+    return tuple(pod for pod in after.lost if pod not in known)
 
 
 def moved(scenario: Scenario, after: Answer) -> int:
@@ -270,8 +282,8 @@ def fail_each(
     domains: dict[str, tuple[str, ...]],
     progress: Callable[[str], None] = lambda domain: None,
 ) -> list[FailureAnswer]:
-    """Let each of the domains fail in a run of its own; pods that were pending before do not count."""
-    short = replace(scenario, duration=SETTLED)
+    """Let each of the domains fail in a run of its own; pods that are pending or lost without that do not count."""
+    short = replace(scenario, duration=max(SETTLED, LEAST_STEPS * scenario.step))
     before = simulate(short, settings)
     answers = []
     for domain, names in domains.items():
@@ -280,5 +292,5 @@ def fail_each(
         answer = simulate(replace(short, node_events=(*short.node_events, *events)), settings)
         pending = further_pending(before.pending, answer.pending)
         hottest = next((peak for peak in answer.peaks if peak.node not in names), None)
-        answers.append(FailureAnswer(domain, len(names), pending, hottest))
+        answers.append(FailureAnswer(domain, len(names), pending, further_lost(before, answer), hottest))
     return answers

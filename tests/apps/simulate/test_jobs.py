@@ -3,6 +3,8 @@
 from __future__ import annotations
 
 import pickle
+import sys
+from pathlib import Path
 
 import msgspec
 import pytest
@@ -50,6 +52,50 @@ def test_all_policies_run_one_seed_before_the_next() -> None:
     run, compaction = JobKind.RUN, JobKind.COMPACTION
     seeds = [(seed, name, run) for seed in (1, 2) for name in ("stock", "PeakRisk")]
     assert [*seeds, (1, "stock", compaction), (1, "PeakRisk", compaction)] == order
+
+
+PLUGIN = """
+from dataclasses import dataclass
+from typing import ClassVar
+from trimtab.plugin import Change
+
+@dataclass(frozen=True)
+class Late:
+    name: ClassVar[str] = "Late"
+    requeue_on: ClassVar[Change] = Change.NOTHING
+
+    def pre_enqueue(self, pod):
+        return None
+"""
+PROFILE = """
+apiVersion: kubescheduler.config.k8s.io/v1
+kind: KubeSchedulerConfiguration
+profiles: [{plugins: {preEnqueue: {enabled: [{name: Late}]}}}]
+"""
+
+
+@pytest.mark.parametrize("module", ["late_plugin.py", "late_plugin/__init__.py", "late_plugin/deep/wide.py"])
+def test_changed_plugins_of_other_packages_are_another_key(
+    module: str, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """For the policies that use them, whichever file of their package it is that changes."""
+    policy, file = tmp_path / "late.yaml", tmp_path / module
+    policy.write_text(PROFILE)
+    file.parent.mkdir(parents=True, exist_ok=True)
+    (tmp_path / "late_plugin.py" if file.parent == tmp_path else tmp_path / "late_plugin/__init__.py").write_text(
+        PLUGIN
+    )
+    meta = tmp_path / "late-1.2.dist-info"
+    meta.mkdir()
+    (meta / "METADATA").write_text("Metadata-Version: 2.1\nName: late\nVersion: 1.2\n")
+    (meta / "entry_points.txt").write_text("[trimtab.plugins]\nLate = late_plugin:Late\n")
+    monkeypatch.syspath_prepend(str(tmp_path))
+    before = [job.key for job in small_jobs(("stock", str(policy)))]
+    with file.open("a") as added:
+        added.write("# changed\n")
+    after = [job.key for job in small_jobs(("stock", str(policy)))]
+    sys.modules.pop("late_plugin")
+    assert [True, False] == [old == new for old, new in zip(before, after, strict=True)]
 
 
 def test_the_digest_of_a_scenario_is_of_what_happens() -> None:

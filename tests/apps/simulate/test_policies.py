@@ -6,24 +6,32 @@ from pathlib import Path
 
 import pytest
 
+from tests import build
 from trimtab.apps.simulate.policies import (
     find_policies,
     find_policy,
     named_policies,
     notes_on,
+    oldest_sample,
     read_configuration,
     settings_of,
 )
 from trimtab.config.diagnostics import ConfigError
 from trimtab.config.kube_scheduler import default_configuration
 from trimtab.core.rescheduling.settings import Mode
-from trimtab.sim.scenario import MetricsPipeline
+from trimtab.sim.scenario import MetricsPipeline, Scenario, SimulatedNode
+from trimtab.sim.simulation import Simulation
+from trimtab.sim.usage_patterns import Steady
 
 LOAD = """
 apiVersion: trimtab.dev/v1alpha1
 kind: TrimtabConfiguration
 load: {%s}
 """
+
+
+def measured(interval: float, delay: float = 0.0, step: float = 1.0) -> Scenario:
+    return Scenario("", 3600.0, (), step=step, metrics=MetricsPipeline(interval, delay))
 
 
 @pytest.mark.parametrize("name", named_policies())
@@ -37,25 +45,26 @@ def test_every_named_policy_is_a_configuration(name: str) -> None:
 @pytest.mark.parametrize("name", ["PeakRisk", "Dynamic", "LeastAllocated"])
 def test_a_policy_ranks_alone_what_the_default_filters_leave(name: str) -> None:
     """One score, and the filters of the default profile."""
-    profile = settings_of(find_policy(name), 30.0).profiles[0]
+    profile = settings_of(find_policy(name), measured(30.0)).profiles[0]
     default = default_configuration().settings.profiles[0]
     assert 1 == len(profile.scores)
     assert [each.name for each in default.filters] == [each.name for each in profile.filters]
 
 
 @pytest.mark.parametrize(
-    "name", [each for each in named_policies() if settings_of(find_policy(each), 30.0).rescheduling]
+    "name", [each for each in named_policies() if settings_of(find_policy(each), measured(30.0)).rescheduling]
 )
 def test_a_policy_that_moves_pods_carries_moves_out(name: str) -> None:
     """It is named after the policy that places its pods, and places them in the same way."""
-    settings, placing = (settings_of(find_policy(each), 30.0) for each in (name, name.partition("-")[0]))
+    settings, placing = (settings_of(find_policy(each), measured(30.0)) for each in (name, name.partition("-")[0]))
     assert settings.rescheduling is not None and Mode.AUTO is settings.rescheduling.mode
     assert [repr(each) for each in placing.profiles] == [repr(each) for each in settings.profiles]
 
 
 def test_stock_is_the_default_profile() -> None:
     """The policy called stock has kube-scheduler's scores."""
-    stock, default = settings_of(find_policy("stock"), 30.0).profiles[0], default_configuration().settings.profiles[0]
+    stock = settings_of(find_policy("stock"), measured(30.0)).profiles[0]
+    default = default_configuration().settings.profiles[0]
     assert [(each.name, each.weight) for each in default.scores] == [(each.name, each.weight) for each in stock.scores]
 
 
@@ -76,16 +85,42 @@ def test_samples_are_trusted_for_some_intervals(
     """Two and three of them, unless the file says for how long; a field that it has wins."""
     path = tmp_path / "policy.yaml"
     path.write_text(LOAD % load)
-    found = settings_of(find_policy(str(path)), interval).load
+    found = settings_of(find_policy(str(path)), measured(interval)).load
     assert expected == (found.fresh, found.stale)
 
 
 def test_a_policy_that_ignores_samples_is_noted() -> None:
     """A template's staleAfter of five minutes suffices for a sample every five minutes, but not if it is late."""
     policy = find_policy("default")
-    assert [] == [*notes_on(policy, MetricsPipeline(interval=300.0))]
-    (note,) = notes_on(policy, MetricsPipeline(interval=300.0, delay=60.0))
+    assert [] == [*notes_on(policy, measured(300.0))]
+    (note,) = notes_on(policy, measured(300.0, delay=60.0))
     assert "default ignores samples from an age of 5m on, and the scenario's get as old as 6m" in note
+
+
+@pytest.mark.parametrize(
+    ("step", "interval", "delay", "oldest"),
+    [
+        (1.0, 30.0, 0.0, 30.0),
+        (900.0, 30.0, 0.0, 900.0),
+        (60.0, 90.0, 0.0, 120.0),  # of the steps that end after 60, 120 and 180 s, the second is never scraped
+        (300.0, 200.0, 60.0, 460.0),
+    ],
+)
+def test_how_old_a_sample_gets(step: float, interval: float, delay: float, oldest: float) -> None:
+    """A scrape brings the last whole step, so long steps make old samples; these are trusted nevertheless."""
+    scenario = measured(interval, delay, step)
+    assert oldest == oldest_sample(scenario)
+    assert settings_of(find_policy("PeakRisk"), scenario).load.fresh >= 2 * oldest
+
+
+def test_load_is_seen_between_long_steps() -> None:
+    """The newest sample of a scenario with steps of a quarter of an hour is always trusted."""
+    node = SimulatedNode(build.node("n-1"), system_cpu=Steady(1000.0))
+    scenario = Scenario("long", 3600.0, (node,), step=900.0)
+    simulation = Simulation(scenario, settings_of(find_policy("PeakRisk"), scenario), seed=1)
+    for at in range(960, 3600, 60):
+        simulation.run_until(at)
+        assert 1000.0 == simulation.engine.cluster.view.load.latest("cpu")[0], at
 
 
 def test_files_of_one_name_are_told_apart(tmp_path: Path) -> None:
@@ -124,5 +159,5 @@ def test_a_policy_may_move_pods(tmp_path: Path) -> None:
     """In a simulation `auto` is allowed."""
     file = tmp_path / "moving.yaml"
     file.write_text("apiVersion: trimtab.dev/v1alpha1\nkind: TrimtabConfiguration\nrescheduling: {mode: auto}\n")
-    found = settings_of(find_policy(str(file)), 30.0).rescheduling
+    found = settings_of(find_policy(str(file)), measured(30.0)).rescheduling
     assert found is not None and Mode.AUTO is found.mode

@@ -85,7 +85,7 @@ def test_how_a_pod_waited() -> None:
         (10.0, "unschedulable", "attempt 1 failed, rejected by NodeResourcesFit"),
         (10.5, "backoff", "a node was added"),
         (11.5, "active", "the back-off is over"),
-        (11.5, "left", "it was bound, deleted, or is no longer ours"),
+        (11.5, "left", "it was bound to b"),
     ] == steps(waited)
     assert waited.waiting is not None
     assert (0.0, 11.5, 2) == (waited.waiting.since, waited.waiting.until, waited.waiting.attempts)

@@ -123,3 +123,17 @@ def problems_of(content: str | bytes, folder: Path = Path()) -> list[str]:
 def problems_of_body(body: str, folder: Path = Path()) -> list[str]:
     """The same for a file with the usual header and nodes, which have five lines."""
     return problems_of(HEAD + NODES + body, folder)
+
+
+def expected(marked: str, complaints: list[str]) -> list[str]:
+    """The complaints, each with the place of its mark."""
+    places = []
+    for number, line in enumerate(marked.splitlines(), start=1):
+        pieces = line.split("»")
+        places += [(number, len("".join(pieces[:count])) + 1) for count in range(1, len(pieces))]
+    return [f"{FILE}:{line}:{column}: {each}" for (line, column), each in zip(places, complaints, strict=True)]
+
+
+def check(marked: str, complaints: list[str]) -> None:
+    """The file without its marks has just these problems, at the marks."""
+    assert expected(marked, complaints) == problems_of(marked.replace("»", ""))

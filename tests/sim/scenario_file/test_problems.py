@@ -7,26 +7,12 @@ from pathlib import Path
 
 import pytest
 
-from tests.sim.scenario_file.scenario_texts import FILE, HEAD, NODES, problems_of, problems_of_body
+from tests.sim.scenario_file.scenario_texts import HEAD, NODES, check, problems_of_body
 from trimtab.config.diagnostics import ConfigError
 from trimtab.sim.scenario_file import read_scenario
 
 BEGINS, TRACE = 'begins: "08:00"\n', "trace:"
 NODE = "{name: a, cpu: 1, memory: 1Gi}"
-
-
-def expected(marked: str, complaints: list[str]) -> list[str]:
-    """The complaints, each with the place of its mark."""
-    places = []
-    for number, line in enumerate(marked.splitlines(), start=1):
-        pieces = line.split("»")
-        places += [(number, len("".join(pieces[:count])) + 1) for count in range(1, len(pieces))]
-    return [f"{FILE}:{line}:{column}: {each}" for (line, column), each in zip(places, complaints, strict=True)]
-
-
-def check(marked: str, complaints: list[str]) -> None:
-    """The file without its marks has just these problems, at the marks."""
-    assert expected(marked, complaints) == problems_of(marked.replace("»", ""))
 
 
 @pytest.mark.parametrize(
@@ -51,6 +37,14 @@ def check(marked: str, complaints: list[str]) -> None:
                 "nodez: unknown field (did you mean nodes?)",
             ],
         ),
+        (f"{HEAD}duration: 1h\nstep: »1ms\nnodes: [{NODE}]\n", ["step: 0.001s is too short: write 1s or more"]),
+        (
+            f"{HEAD}duration: 8000h\nstep: »1s\nnodes: [{NODE}]\nmetrics: {{interval: »2s}}\n",
+            [
+                "step: is 28,800,000 times in the scenario: at most 10,000,000 are simulated, so make it longer",
+                "metrics.interval: is 14,400,000 times in the scenario: at most 10,000,000 are simulated, so make it longer",
+            ],
+        ),
         (
             f'{HEAD}duration: 1h\nbegins: »"24:30"\nnodes: [{NODE}]\n',
             ["begins: must be on the first day: write a time before 24:00"],
@@ -70,6 +64,10 @@ def test_the_file(content: str, complaints: list[str]) -> None:
 @pytest.mark.parametrize(
     ("nodes", "complaints"),
     [
+        (
+            "[{name: a, cpu: 1, memory: 1Gi, resources: {nvidia.com/gpu: »500m}}]",
+            ["nodes[0].resources.nvidia.com/gpu: nvidia.com/gpu is counted in whole numbers: write one"],
+        ),
         (
             "[{name: a, cpu: »-1, memory: 1Gi}]",
             ['nodes[0].cpu: -1 is below zero and not a quantity: write it as "500m" or "2Gi"'],
@@ -118,128 +116,6 @@ def test_the_file(content: str, complaints: list[str]) -> None:
 def test_nodes(nodes: str, complaints: list[str]) -> None:
     """Problems of nodes."""
     check(f"{HEAD}duration: 1h\nnodes: {nodes}\n", complaints)
-
-
-@pytest.mark.parametrize(
-    ("workload", "complaints"),
-    [
-        ("»{}", ["workloads[0]: name is missing: write a name"]),
-        (
-            "{name: x, kind: »Deploymnt}",
-            [
-                (
-                    "workloads[0].kind: 'Deploymnt' is not one of DaemonSet, Deployment, Job, Pod, StatefulSet "
-                    "(did you mean Deployment?)"
-                )
-            ],
-        ),
-        ("»{name: x, kind: Job}", ["workloads[0]: lifetime is missing: a Job's pods finish, write after how long"]),
-        (
-            "{name: x, kind: DaemonSet, replicas: »2}",
-            [
-                (
-                    "workloads[0].replicas: a DaemonSet has none: remove it, or choose kind Deployment or "
-                    "StatefulSet or Job or Pod"
-                )
-            ],
-        ),
-        (
-            '{name: x, created: »"07:00"}',
-            [
-                (
-                    "workloads[0].created: 07:00 is before the scenario begins (08:00): hours go on after "
-                    'midnight, so "26:00" is two at night of the second day'
-                )
-            ],
-        ),
-        (
-            "{name: x, created: 20m, deleted: »10m}",
-            ["workloads[0].deleted: is not after created (08:20): times must be in order"],
-        ),
-        (
-            "{name: x}, {name: y}, »{name: x}",
-            ["workloads[2]: namespace default has a workload x already, in line 6: rename one"],
-        ),
-        ("{name: x, usage: {cpu: 250m}}, {name: x, namespace: other}", []),
-        (
-            "{name: x, requests: {cpu: »1x}, usage: {cpu: 50%}}",
-            ['workloads[0].requests.cpu: \'1x\' is not a quantity: write it as "500m" or "2Gi"'],
-        ),
-        (
-            "{name: x, requests: {cpu: »2}, limits: {cpu: 1}}",
-            ["workloads[0].requests.cpu: 2 is above the limit 1: lower it"],
-        ),
-        (
-            "{name: x, usage: {cpu: »50%}}",
-            [
-                (
-                    "workloads[0].usage.cpu: is a share of the pod's cpu request, which is 0: write a quantity "
-                    'such as "250m"'
-                )
-            ],
-        ),
-        (
-            "{name: x, scale: [{at: 20m, replicas: 2}, {at: »10m, replicas: 3}]}",
-            ["workloads[0].scale[1].at: is before 08:20, the time of what comes before: times must be in order"],
-        ),
-        ("{name: x, rollout: [{at: 20m, »lifetime: 1m}]}", ["workloads[0].rollout[0].lifetime: unknown field"]),
-        (
-            "{name: x, replicas: »9, requests: {cpu: 1}, autoscaling: {minReplicas: 3, maxReplicas: 6, target: 50%}}",
-            ["workloads[0].replicas: 9 is not between minReplicas, 3, and maxReplicas, 6"],
-        ),
-        (
-            "{name: x, disruptionBudget: »{minAvailable: 1, maxUnavailable: 1}}",
-            ["workloads[0].disruptionBudget: needs either minAvailable or maxUnavailable"],
-        ),
-        (
-            "{name: x, startDelay: »[4s, 1s]}",
-            ["workloads[0].startDelay: expected one duration, or the shortest and the longest as [1s, 4s]"],
-        ),
-    ],
-)
-def test_workloads(workload: str, complaints: list[str]) -> None:
-    """Problems of workloads."""
-    check(f"{HEAD}{NODES}workloads: [{workload}]\n", complaints)
-
-
-@pytest.mark.parametrize(
-    ("pod", "complaints"),
-    [
-        ("{»tolerationz: []}", ["workloads[0].pod.tolerationz: unknown field (did you mean tolerations?)"]),
-        (
-            "{affinity: {»nodeAfinity: {}}}",
-            ["workloads[0].pod.affinity.nodeAfinity: unknown field (did you mean nodeAffinity?)"],
-        ),
-        (
-            "{tolerations: [{key: »5}]}",
-            ["workloads[0].pod.tolerations[0].key: expected a string, got the number 5: put it in quotes"],
-        ),
-        (
-            "{topologySpreadConstraints: [{maxSkew: »0, topologyKey: z, whenUnsatisfiable: DoNotSchedule}]}",
-            ["workloads[0].pod.topologySpreadConstraints[0].maxSkew: 0 is not above zero; correct the field"],
-        ),
-        (
-            "{containers: [{resources: {requests: {cpu: 2, nvidia.com/gpu: »x}}}]}",
-            [
-                (
-                    "workloads[0].pod.containers[0].resources.requests.nvidia.com/gpu: 'x' is not a quantity: "
-                    'write it as "500m" or "2Gi"'
-                )
-            ],
-        ),
-        (
-            "{containers: [{resources: {requests: {nvidia.com/gpu: »2}, limits: {nvidia.com/gpu: 1}}}]}",
-            ["workloads[0].pod.containers[0].resources.requests.nvidia.com/gpu: 2 is above the limit 1: lower it"],
-        ),
-        ("{nodeName: »a}", ["workloads[0].pod.nodeName: the scheduler decides that here: remove it"]),
-        ("{volumes: »[]}", ["workloads[0].pod.volumes: volumes are not simulated: remove them"]),
-        ("{labels: {app: »-x-}}", ["workloads[0].pod.labels.app: app=-x- is not a valid label"]),
-        ("{containers: [{command: [x], env: [], image: x}], restartPolicy: Always, hostNetwork: true}", []),
-    ],
-)
-def test_pods(pod: str, complaints: list[str]) -> None:
-    """Problems of a PodSpec, at any depth; what Kubernetes has and does not matter here is accepted."""
-    check(f"{HEAD}{NODES}workloads: [{{name: x, pod: {pod}}}]\n", complaints)
 
 
 @pytest.mark.parametrize(
@@ -306,7 +182,8 @@ def test_patterns(pattern: str, complaints: list[str]) -> None:
             "events: [{at: 10m, action: failover, node: »a}]",
             ["events[0].node: a failover is of the scheduler, not of a node: remove it"],
         ),
-        ("metrics: {interval: »0s}", ["metrics.interval: must be longer than 0s"]),
+        ("metrics: {interval: »0s}", ["metrics.interval: 0s is too short: write 1s or more"]),
+        ("metrics: {interval: »1ns}", ["metrics.interval: 1e-09s is too short: write 1s or more"]),
         ("metrics: {loss: »-1}", ["metrics.loss: -1 is not between 0 and 1000"]),
         (
             "metrics: {loss: »much}",
@@ -345,13 +222,6 @@ def test_patterns(pattern: str, complaints: list[str]) -> None:
 def test_faults(body: str, complaints: list[str]) -> None:
     """Problems of what happens to nodes, metrics and the leader, and of traces."""
     check(f"{HEAD}{NODES.replace(BEGINS, '') if body.startswith(TRACE) else NODES}{body}\n", complaints)
-
-
-def test_resources_in_two_places() -> None:
-    """Requests of the workload are those of the first container, which may have none of its own."""
-    body = "workloads: [{name: x, requests: {cpu: 1}, pod: {containers: [{resources: {requests: {cpu: 2}}}]}}]\n"
-    expected = "s.yaml:6:33: workloads[0].requests: set it here or as resources of the first container, not both"
-    assert [expected] == problems_of_body(body)
 
 
 def test_a_csv_file(tmp_path: Path) -> None:

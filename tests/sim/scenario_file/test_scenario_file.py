@@ -157,6 +157,21 @@ def test_rollouts() -> None:
     assert Noisy(Daily(120.0, 720.0, 14 * HOUR), 0.1) == other.template.cpu
 
 
+@pytest.mark.parametrize(
+    ("rollout", "expected"),
+    [
+        ("", (1, 0)),
+        ("maxSurge: 0, maxUnavailable: 1", (0, 1)),
+        ("maxSurge: 0, maxUnavailable: 10%", (0, 1)),  # of three: as in Kubernetes, one where both come to nothing
+        ("maxSurge: 10%, maxUnavailable: 0", (1, 0)),
+    ],
+)
+def test_how_a_deployment_rolls_out(rollout: str, expected: tuple[int, int]) -> None:
+    """One pod more unless set, and never so that nothing could happen."""
+    found = workload(f"{{name: x, replicas: 3, {rollout}}}")
+    assert expected == (found.max_surge, found.max_unavailable)
+
+
 def test_requests_follow_limits() -> None:
     """What has a limit and no request requests its limit, as the API server has it."""
     template = workload("{name: x, requests: {cpu: 1}, limits: {cpu: 2, memory: 1Gi}}").template

@@ -94,6 +94,12 @@ def test_problems(folder: Path, body: str, complaint: str) -> None:
     assert [complaint] == problems_of(HEAD + body, folder)
 
 
+def test_a_folder_that_is_not_there(folder: Path) -> None:
+    """The place is that in the scenario."""
+    complaint = f"{folder}/tyni: there is no such folder: a path is relative to the scenario's file"
+    assert [f"s.yaml:3:17: trace.folder: {complaint}"] == problems_of(HEAD + "trace: {folder: tyni}\n", folder)
+
+
 def test_problems_of_the_trace_and_the_file(folder: Path) -> None:
     """Both are reported, each with its own file."""
     (folder / "tiny" / "nodes.csv").write_text("node,cpu_milli\n")

@@ -86,6 +86,13 @@ def test_optional_columns(tmp_path: Path) -> None:
     assert ("x", (), "") == (pod.owner, pod.template.requests.limits, pod.node)
 
 
+@pytest.mark.parametrize("departure", ["601", "700", "900", ""])
+def test_a_pod_departs_in_its_last_step(departure: str, tmp_path: Path) -> None:
+    """Or at its end, as the usage says; a departure that is not known contradicts nothing."""
+    write_files(tmp_path, {**FILES, "pods.csv": PODS.replace("20,700,n2", f"20,{departure},n2")})
+    assert 900.0 == by_name(load("trace", tmp_path))["a-2"].departure
+
+
 def test_fewer_nodes_and_other_requests(folder: Path) -> None:
     """Requests are scaled and limits are not."""
     scenario = load("trace", folder, nodes=1, requests=0.85)
@@ -171,6 +178,24 @@ def test_initial_placement(folder: Path) -> None:
             "b-1,2,1500 1600,300 400\n",
             "",
             "usage.csv: has 2 pods instead of 3: the trace may be cut short",
+        ),
+        (
+            "pods.csv",
+            "20,700,n2",
+            "20,590,n2",
+            "usage.csv:3:7: cpu_milli: ends with step 2, but by pods.csv the pod departs in step 1",
+        ),
+        (
+            "pods.csv",
+            "20,700,n2",
+            "20,5000,n2",
+            "usage.csv:3:7: cpu_milli: ends with step 2, but by pods.csv the pod departs in step 3",
+        ),
+        (
+            "usage.csv",
+            "300 400\n",
+            "300 40",
+            "usage.csv:4:1: ends without a newline: the trace may be cut short. If it is whole, add one",
         ),
         ("usage.csv", "b-1,2", "b-1,1", "usage.csv:4:5: first_step: is 1, but by pods.csv the pod arrives in step 2"),
         (

@@ -8,7 +8,10 @@ from trimtab.apps.simulate.results import Results
 from trimtab.sim.comparison import Ratio
 from trimtab.sim.measures import MEASURES_BY_NAME
 
-MAIN_MEASURES = ("hot80", "hot100", "unmet", "spread", "top_p99", "mem90", "oom_kills", "pending_p99", "moves")
+MAIN_MEASURES = (
+    *("hot80", "hot100", "unmet", "spread", "top_p99", "mem90"),
+    *("oom_kills", "pending_p99", "unplaced", "moves"),
+)
 SHARES = frozenset({"hot80", "hot90", "hot100", "mem80", "mem90", "mem100", "unmet", "stranded_cpu", "stranded_memory"})
 NOISE = "≈"
 SAME = "the same"

@@ -20,13 +20,15 @@ from msgspec import Struct
 from msgspec.structs import replace
 
 import trimtab
-from trimtab.apps.simulate.policies import Policy, settings_of
+from trimtab.apps.plugins import installed_plugins, source_digest
+from trimtab.apps.simulate.policies import Policy, read_configuration, settings_of
+from trimtab.core.framework.profile import plugin_names
 from trimtab.sim.compaction import Compaction, compact
 from trimtab.sim.measures import RunMeter, RunResult
 from trimtab.sim.scenario import Scenario
 from trimtab.sim.simulation import Simulation
 
-CODE = ("core", "wire", "config", "sim")  # folders of the package
+CODE = ("core", "wire", "config", "sim", "apps/simulate")  # folders of the package
 DIGITS = 9  # of a measure: the last ones of a float differ between processors
 
 Tell = Callable[[float], None]  # hears of the share of a job that is done
@@ -79,15 +81,17 @@ def make_jobs(
 ) -> tuple[Job, ...]:
     """All policies with the first seed, then with the next: an interrupted run has compared them all on some seeds."""
     digests = {seed: scenario_digest(scenario) for seed, scenario in scenarios.items()}
-    jobs = [
-        Job(scenario, policy, seed, _key(digests[seed], policy, seed, JobKind.RUN))
-        for seed, scenario in scenarios.items()
-        for policy in policies
-    ]
+    codes = {policy.name: policy_digest(policy) for policy in policies}
+
+    def job(seed: int, policy: Policy, kind: JobKind) -> Job:
+        return Job(
+            scenarios[seed], policy, seed, _key(digests[seed], policy.name, codes[policy.name], seed, kind), kind
+        )
+
+    jobs = [job(seed, policy, JobKind.RUN) for seed in scenarios for policy in policies]
     if compaction:
-        seed, scenario = next(iter(scenarios.items()))
-        kind = JobKind.COMPACTION
-        jobs += [Job(scenario, each, seed, _key(digests[seed], each, seed, kind), kind) for each in policies]
+        first = next(iter(scenarios))
+        jobs += [job(first, policy, JobKind.COMPACTION) for policy in policies]
     return tuple(jobs)
 
 
@@ -102,8 +106,8 @@ def _plain(value: Any) -> Any:
     raise NotImplementedError(type(value).__name__)
 
 
-def _key(scenario: str, policy: Policy, seed: int, kind: JobKind) -> str:
-    parts = (scenario, policy.name, policy.digest, str(seed), kind.value, version("trimtab"), code_digest())
+def _key(scenario: str, name: str, policy: str, seed: int, kind: JobKind) -> str:
+    parts = (scenario, name, policy, str(seed), kind.value, version("trimtab"), code_digest())
     return hashlib.sha256("\0".join(parts).encode()).hexdigest()
 
 
@@ -117,9 +121,16 @@ def code_digest() -> str:
     return found.hexdigest()
 
 
+def policy_digest(policy: Policy) -> str:
+    """Of its file, and of the code of those of its plugins that other packages have."""
+    installed = installed_plugins()
+    used = {name for profile in read_configuration(policy).settings.profiles for name in plugin_names(profile)}
+    return "\0".join([policy.digest, *(source_digest(installed[name]) for name in sorted(used & installed.keys()))])
+
+
 def run_job(job: Job, tell: Tell = lambda share: None) -> Finished:
     """Run it to its end."""
-    settings = settings_of(job.policy, job.scenario.metrics.interval)
+    settings = settings_of(job.policy, job.scenario)
     started = perf_counter()
     if job.kind is JobKind.COMPACTION:
         compaction = compact(job.scenario, settings, job.seed, tell)

@@ -62,7 +62,7 @@ def explain_moment(
     scenario: Scenario, policy: Policy, seed: int, at: float, kind: str, name: str
 ) -> PodExplanation | NodeExplanation:
     """Runs to this moment. Raises MomentError."""
-    simulation = Simulation(scenario, settings_of(policy, scenario.metrics.interval), seed)
+    simulation = Simulation(scenario, settings_of(policy, scenario), seed)
     simulation.run_until(at)
     try:
         scheduling = simulation.engine.controller(Scheduling)

@@ -10,6 +10,7 @@ from collections.abc import Callable, Collection, Iterator, Mapping
 from dataclasses import replace
 from functools import cache
 from importlib import resources
+from math import gcd
 from pathlib import Path
 
 from msgspec import Struct
@@ -25,12 +26,14 @@ from trimtab.core.load.settings import FRESH, STALE
 from trimtab.core.model.duration import format_duration
 from trimtab.core.model.events import ConfigText
 from trimtab.core.settings import Settings
-from trimtab.sim.scenario import MetricsPipeline
+from trimtab.sim.scenario import Scenario
 from trimtab.sim.shipped import is_path
+from trimtab.sim.snapshot_scenario import stopping_kinds
 from trimtab.sources.registry import SOURCE_SETTINGS
 
 ReadFile = Callable[[str], tuple[str, bytes]]
-FRESH_INTERVALS, STALE_INTERVALS = 2, 3  # of the scrapes, unless the policy's file says how long samples are trusted
+# How often a sample's usual age, unless the policy's file says how long samples are trusted.
+FRESH_AGES, STALE_AGES = 2, 3
 
 
 class Policy(Struct, frozen=True):
@@ -113,13 +116,26 @@ def _parse(content: bytes, file: str, read_file: ReadFile) -> Configuration:
     return parse(content, file, installed_plugins(), SOURCE_SETTINGS, read_file, strategies=installed_strategies())
 
 
-def settings_of(policy: Policy, interval: float) -> Settings:
-    """The engine's settings, where samples are trusted for some intervals unless the file says for how long."""
+def settings_of(policy: Policy, scenario: Scenario) -> Settings:
+    """The engine's settings, where samples are trusted for longer than they get old unless the file says for how long."""
     settings, written = read_configuration(policy).settings, load_fields(policy)
-    load = settings.load
-    fresh = load.fresh if "freshFor" in written else max(FRESH, FRESH_INTERVALS * interval)
-    stale = load.stale if "staleAfter" in written else max(STALE, STALE_INTERVALS * interval, fresh)
+    load, age = settings.load, oldest_sample(scenario)
+    fresh = load.fresh if "freshFor" in written else max(FRESH, FRESH_AGES * age)
+    stale = load.stale if "staleAfter" in written else max(STALE, STALE_AGES * age, fresh)
     return replace(settings, load=replace(load, fresh=min(fresh, stale), stale=stale))
+
+
+def trusting_samples(settings: Settings, scenario: Scenario) -> Settings:
+    """With as much trust at least as a snapshot needs: its steps may be longer than the live intervals."""
+    load, age = settings.load, oldest_sample(scenario)
+    fresh = max(load.fresh, FRESH_AGES * age)
+    return replace(settings, load=replace(load, fresh=fresh, stale=max(load.stale, STALE_AGES * age, fresh)))
+
+
+def oldest_sample(scenario: Scenario) -> float:
+    """How old a sample gets before the next one arrives: a step is measured at its end, then scraped, then seen."""
+    step, interval = round(scenario.step * 1000), round(scenario.metrics.interval * 1000)
+    return (step + interval - gcd(step, interval)) / 1000 + scenario.metrics.delay
 
 
 def load_fields(policy: Policy) -> frozenset[str]:
@@ -131,11 +147,14 @@ def load_fields(policy: Policy) -> frozenset[str]:
     return frozenset()
 
 
-def notes_on(policy: Policy, metrics: MetricsPipeline) -> Iterator[str]:
+def notes_on(policy: Policy, scenario: Scenario) -> Iterator[str]:
     """What makes a comparison unfair, though the file is valid."""
-    stale, oldest = settings_of(policy, metrics.interval).load.stale, metrics.interval + metrics.delay
+    settings = settings_of(policy, scenario)
+    stale, oldest = settings.load.stale, oldest_sample(scenario)
     if stale < oldest:
         yield (
             f"{policy.name} ignores samples from an age of {format_duration(stale)} on, and the scenario's get as old as "
             f"{format_duration(oldest)}: part of the time it sees no load. Remove load.staleAfter from its file, or raise it"
         )
+    if kinds := stopping_kinds(scenario, settings):
+        yield f"{policy.name} schedules nothing without {', '.join(kinds)}: one of its plugins reads them for every pod"

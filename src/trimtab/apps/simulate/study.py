@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import shlex
 from collections.abc import Generator, Iterator, Sequence
-from errno import EINVAL, EISDIR, ENOTDIR
+from errno import EINVAL, EISDIR, ENOENT, ENOTDIR
 from pathlib import Path
 from typing import Protocol
 
@@ -44,8 +44,8 @@ class Study(Struct, frozen=True):
         return make_jobs(self.scenarios, self.policies, compaction=compaction)
 
     def notes(self) -> list[str]:
-        metrics = next(iter(self.scenarios.values())).metrics
-        return [note for policy in self.policies for note in notes_on(policy, metrics)]
+        scenario = next(iter(self.scenarios.values()))
+        return [*scenario.notes, *(note for policy in self.policies for note in notes_on(policy, scenario))]
 
 
 def read_study(given: str, policies: Sequence[str], seeds: Sequence[int]) -> Study:
@@ -128,10 +128,13 @@ class Outputs(Struct, frozen=True):
             if is_special(path):
                 raise OSError(EINVAL, f"it {NOT_REGULAR}", str(path))
             try:
-                path.parent.mkdir(parents=True, exist_ok=True)
+                if self.folder is not None:
+                    self.folder.mkdir(parents=True, exist_ok=True)
                 probe = path.with_name(f".{path.name}.probe")
                 probe.touch()
                 probe.unlink()
+            except FileNotFoundError:
+                raise FileNotFoundError(ENOENT, f"there is no folder {path.parent}", str(path)) from None
             except (FileExistsError, NotADirectoryError):
                 raise NotADirectoryError(ENOTDIR, f"{path.parent} is not a folder", str(path)) from None
             except OSError as error:

@@ -15,8 +15,10 @@ import msgspec
 from msgspec import Struct
 
 from trimtab.apps.config_file import os_error_text, read_bounded
+from trimtab.apps.whatif.manifest_fields import unknown_fields
 from trimtab.config.diagnostics import ConfigError, Problem, did_you_mean
 from trimtab.config.yaml import MappingNode, SequenceNode, YamlNode, parse_documents
+from trimtab.core.model.pod import Pod
 from trimtab.core.model.resources import CPU, MEMORY
 from trimtab.sim.scenario import NAMESPACE, PodTemplate, TracedPod
 from trimtab.sim.usage_patterns import Steady
@@ -54,7 +56,7 @@ def parse_manifests(content: bytes, file: str) -> Manifests:
     """The same for a file's content."""
     reader = _Reader(file)
     pods = tuple(pod for document in parse_documents(content, file) for pod in reader.read(document))
-    if not pods:
+    if not pods and not reader.gated:
         near = next((hint for kind in reader.other_kinds if (hint := did_you_mean(kind, KINDS))), "")
         raise ConfigError(
             [Problem(file, 0, 0, "", f"has no pods: give a {', '.join(KINDS[:-1])} or {KINDS[-1]}{near}")]
@@ -69,6 +71,7 @@ class _Reader:
         self.file = file
         self.notes: list[str] = []
         self.other_kinds: list[str] = []
+        self.gated = False
 
     def read(self, node: YamlNode) -> Iterator[TracedPod]:
         document = _plain(node)
@@ -83,25 +86,37 @@ class _Reader:
             self.other_kinds.append(kind)
             self.notes.append(f"{kind} {_mapping(document, 'metadata').get('name', '')} creates no pods here: left out")
             return
+        if unknown := unknown_fields(self.file, node, kind):
+            raise ConfigError(unknown)
         yield from self._pods(node, document, kind)
 
     def _pods(self, node: YamlNode, document: Json, kind: str) -> Iterator[TracedPod]:
         meta, spec = _mapping(document, "metadata"), _mapping(document, "spec")
         name, namespace = str(meta.get("name") or "new"), str(meta.get("namespace") or NAMESPACE)
-        if kind == "Pod":
-            yield TracedPod(name, self._template(node, document, "", f"{kind} {name}"), NOW, namespace=namespace)
+        replicas = 1 if kind == "Pod" else self._replicas(node, spec, REPLICAS[kind])
+        content, path = (document, "") if kind == "Pod" else (_mapping(spec, "template"), "spec.template.")
+        pod = self._pod(node, content, path, f"{kind} {name}")
+        if pod.scheduling_gates:
+            self.gated = True
+            gates = ", ".join(pod.scheduling_gates)
+            self.notes.append(f"{kind} {name} waits behind scheduling gates ({gates}): it takes no part")
             return
-        field = REPLICAS[kind]
+        template = _template(pod)
+        if kind == "Pod":
+            yield TracedPod(name, template, NOW, namespace=namespace, node_name=pod.node)
+            return
+        owner_kind = "ReplicaSet" if kind == "Deployment" else kind
+        for number in range(replicas):
+            yield TracedPod(f"{name}-{number}", template, NOW, None, name, owner_kind, namespace, node_name=pod.node)
+
+    def _replicas(self, node: YamlNode, spec: Json, field: str) -> int:
         replicas = spec.get(field, 1)
         if type(replicas) is not int or not 0 < replicas <= MAX_REPLICAS:
             raise self._error(node, f"spec.{field}", f"must be a whole number from 1 to {MAX_REPLICAS:,}")
-        template = self._template(node, _mapping(spec, "template"), "spec.template.", f"{kind} {name}")
-        owner_kind = "ReplicaSet" if kind == "Deployment" else kind
-        for number in range(replicas):
-            yield TracedPod(f"{name}-{number}", template, NOW, None, name, owner_kind, namespace)
+        return replicas
 
-    def _template(self, node: YamlNode, pod: Json, path: str, named: str) -> PodTemplate:
-        """It is taken to use what it requests: nothing has been measured."""
+    def _pod(self, node: YamlNode, pod: Json, path: str, named: str) -> Pod:
+        """As the reader of live pods decodes it."""
         spec = _mapping(pod, "spec")
         if not spec.get("containers"):
             raise self._error(node, f"{path}spec.containers", "a pod needs at least one container")
@@ -111,16 +126,7 @@ class _Reader:
             raise self._error(node, *_place(path, read.error))
         if error := read.spec_error or read.spec.error:
             raise self._error(node, *_place(path, error))
-        return PodTemplate(
-            requests=read.requests,
-            cpu=Steady(float(read.requests.of(CPU))),
-            memory=Steady(float(read.requests.of(MEMORY))),
-            spec=read.spec,
-            labels=read.labels,
-            priority=read.priority,
-            scheduler_name=read.scheduler_name,
-            may_preempt=read.may_preempt,
-        )
+        return read
 
     def _with_defaults(self, spec: Json, named: str) -> Json:
         """With what the API server would fill in."""
@@ -137,6 +143,20 @@ class _Reader:
 
     def _error(self, node: YamlNode, path: str, message: str) -> ConfigError:
         return ConfigError([Problem(self.file, *_position(node, path), path, message)])
+
+
+def _template(pod: Pod) -> PodTemplate:
+    """It is taken to use what it requests: nothing has been measured."""
+    return PodTemplate(
+        requests=pod.requests,
+        cpu=Steady(float(pod.requests.of(CPU))),
+        memory=Steady(float(pod.requests.of(MEMORY))),
+        spec=pod.spec,
+        labels=pod.labels,
+        priority=pod.priority,
+        scheduler_name=pod.scheduler_name,
+        may_preempt=pod.may_preempt,
+    )
 
 
 def _with_requests(container: Any) -> Any:

@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections import Counter
 from collections.abc import Iterable, Iterator
 
-from trimtab.sim.whatif import Answer, FailureAnswer, Pending, Placed, further_pending
+from trimtab.sim.whatif import Answer, FailureAnswer, Pending, Placed, further_lost, further_pending
 
 SHOWN = 10  # lines of a list
 NODES_SHOWN = 5
@@ -29,7 +29,8 @@ def answer_lines(question: str, before: Answer, after: Answer, moved: int | None
         [f"{each.pod} on {each.node}: {', '.join(each.budgets)}" for each in after.blocked],
     )
     yield from _section(
-        "Lost, because no controller creates them again (`kubectl drain` refuses without --force):", list(after.lost)
+        "Lost, because no controller creates them again (`kubectl drain` refuses without --force):",
+        list(further_lost(before, after)),
     )
     if moved is None:
         yield from _section("Placed:", _placed_lines(before.placed, after.placed))
@@ -45,8 +46,8 @@ def _verdict(before: Answer, after: Answer, moved: int | None) -> Iterator[str]:
         yield "No further pod would be pending."
     if after.blocked:
         yield f"The drain would not finish: {counted(len(after.blocked), 'pod')} cannot be evicted."
-    if after.lost:
-        yield f"{counted(len(after.lost), 'pod')} without a controller would be lost."
+    if lost := further_lost(before, after):
+        yield f"{counted(len(lost), 'pod')} without a controller would be lost."
     if moved is not None:
         yield f"{counted(moved, 'pod')} would run on another node."
 
@@ -116,15 +117,23 @@ def _nodes(found: Counter[str]) -> str:
 
 
 def failure_lines(answers: Iterable[FailureAnswer]) -> Iterator[str]:
-    """One line for each domain that may fail, and the pending pods of each that must not."""
+    """One line for each domain that may fail, and the pending and lost pods of each that must not."""
     for answer in answers:
         peak = f"; fullest node then: {answer.hottest.node}, CPU {answer.hottest.cpu:.0%}" if answer.hottest else ""
         domain = f"{answer.domain} ({counted(answer.nodes, 'node')})"
-        if not answer.pending:
+        if answer.survived:
             yield f"{domain} may fail: all pods find room{peak}"
             continue
-        yield f"{domain} must not fail: {counted(len(answer.pending), 'pod')} would be pending{peak}"
+        yield f"{domain} must not fail: {' and '.join(_failure_counts(answer))}{peak}"
         lines = pending_lines(answer.pending)
+        lines += [f"{pod}: lost, because no controller creates it again" for pod in answer.lost]
         yield from (f"  {line}" for line in lines[:SHOWN])
         if len(lines) > SHOWN:
             yield f"  and {len(lines) - SHOWN:,} more"
+
+
+def _failure_counts(answer: FailureAnswer) -> Iterator[str]:
+    if answer.pending:
+        yield f"{counted(len(answer.pending), 'pod')} would be pending"
+    if answer.lost:
+        yield f"{counted(len(answer.lost), 'pod')} without a controller would be lost"

@@ -142,6 +142,11 @@ def plugin_name(plugin: object) -> str:
     return name
 
 
+def plugin_names(profile: Profile) -> set[str]:
+    """Of all plugins that the profile calls."""
+    return {name for names in profile.enabled.values() for name in names} | {*map(plugin_name, profile.observers)}
+
+
 def score_scale_of(plugin: object) -> int:
     """Into how many units the plugin divides a point in its raw scores; 1 for most."""
     return int(getattr(plugin, "score_scale", 1))

@@ -158,7 +158,8 @@ class Scheduling(Controller):
         for output in outputs:
             if isinstance(output, Decision):
                 self.decisions.append(output)
-                if explains and (waited := waiting_of(self.queue, output.uid)) is not None:
+                pod = self.state.cluster.pods.get(output.uid)
+                if explains and (waited := waiting_of(self.queue, output.uid, pod)) is not None:
                     steps = "; ".join(f"{now - each.at:.3f} s ago {each.queue}: {each.cause}" for each in waited.steps)
                     self.state.recorder.waited(output.pod, now - waited.since, waited.attempts, steps)
 

@@ -131,7 +131,7 @@ def explain_pod(scheduling: Scheduling, pod: Pod, wanted: Iterable[str] = ()) ->
         len(now.rows),
         tuple(_past(each) for each in decisions),
         _standby(scheduling),
-        waiting_of(scheduling.queue, pod.uid),
+        waiting_of(scheduling.queue, pod.uid, pod),
         _stock_choice(scheduling, pod),
         _ignored_group(scheduling, pod),
     )

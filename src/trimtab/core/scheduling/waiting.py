@@ -5,6 +5,7 @@ from __future__ import annotations
 from msgspec import Struct
 
 from trimtab.core.model.change import Change
+from trimtab.core.model.pod import Pod
 from trimtab.core.scheduling.queue.queue import QueuedPod, QueueStep, SchedulingQueue
 
 LEFT = "left"
@@ -48,19 +49,26 @@ class Waiting(Struct, frozen=True):
     steps: tuple[WaitingStep, ...]
 
 
-def waiting_of(queue: SchedulingQueue, uid: str) -> Waiting | None:
-    """How the pod waited; None if it was never queued here, or long ago."""
+def waiting_of(queue: SchedulingQueue, uid: str, pod: Pod | None) -> Waiting | None:
+    """How the pod waited; None if it was never queued here, or long ago. `pod`: as it is now, None if it is deleted."""
     entry = queue.pods.get(uid)
     if entry is not None:
-        return _waiting(entry, None)
+        return _waiting(entry)
     finished = queue.finished.get(uid)
-    return _waiting(finished, finished.history[-1].at) if finished is not None else None
+    return _waiting(finished, _why_left(pod)) if finished is not None else None
 
 
-def _waiting(entry: QueuedPod, until: float | None) -> Waiting:
+def _why_left(pod: Pod | None) -> str:
+    if pod is not None and pod.node:
+        return f"it was bound to {pod.node}"
+    return "it was deleted" if pod is None or pod.terminating else "it is no longer ours to schedule"
+
+
+def _waiting(entry: QueuedPod, why_left: str = "") -> Waiting:
     steps = [_step(each) for each in entry.history]
+    until = entry.history[-1].at if why_left else None
     if until is not None:
-        steps[-1] = WaitingStep(until, LEFT, "it was bound, deleted, or is no longer ours")
+        steps[-1] = WaitingStep(until, LEFT, why_left)
     return Waiting(entry.since, until, entry.attempts, tuple(steps))
 
 

@@ -8,6 +8,7 @@ from __future__ import annotations
 
 from collections.abc import Callable, Mapping
 from functools import partial
+from math import inf
 from pathlib import Path
 
 from msgspec import Struct
@@ -32,12 +33,14 @@ from trimtab.sim.scenario_file.values import (
 )
 from trimtab.sim.scenario_file.workloads import WorkloadContext, parse_workload
 from trimtab.sim.snapshot_document import API_VERSION
-from trimtab.sim.snapshot_file import SnapshotError, read_snapshot
+from trimtab.sim.snapshot_document import KIND as SNAPSHOT_KIND
+from trimtab.sim.snapshot_file import GZIP, SnapshotError, read_snapshot
 from trimtab.sim.snapshot_scenario import place_again, scenario_of
 from trimtab.wire.objects import label_map_selector
 from trimtab.wire.pod import PodReader
 
 KIND = "Scenario"
+HEAD_BYTES, SNAPSHOT_MARK = 1000, f'"{SNAPSHOT_KIND}"'.encode()  # by which a snapshot is recognised
 SCENARIO_FIELDS = {
     "apiVersion": f"must be {API_VERSION}",
     "kind": f"must be {KIND}",
@@ -45,7 +48,7 @@ SCENARIO_FIELDS = {
     "description": "what it is about",
     "duration": "how long it lasts; a trace has a duration of its own",
     "begins": 'the time of day when it begins, such as "08:00"; midnight unless set, and always in a trace',
-    "step": "1m unless set, in a trace its own: how often usage changes and is measured; must divide duration",
+    "step": "1m unless set, in a trace its own: how often usage changes and is measured; at least 1s; must divide duration",
     "warmUp": "0s unless set, in a trace its own: how much of the beginning is left out of the results",
     "nodes": "a list of nodes, see below",
     "workloads": "a list of workloads, see below",
@@ -101,6 +104,9 @@ def read_scenario(path: Path, seed: int = 0) -> Scenario:
     except (OSError, ValueError) as error:  # ValueError: a null character in the path
         message = f"cannot be read ({getattr(error, 'strerror', None) or error})"
         raise ConfigError([Problem(str(path), 0, 0, "", message)]) from None
+    if content.startswith(GZIP) or SNAPSHOT_MARK in content[:HEAD_BYTES]:
+        message = f"is not a scenario. To simulate a snapshot, write one with `snapshot: {{file: {path.name}}}`"
+        raise ConfigError([Problem(str(path), 0, 0, "", message)])
     return parse_scenario(content, str(path), path.parent, seed)
 
 
@@ -173,6 +179,8 @@ class _Parser:
             (*under.failovers, *failovers),
             fields.find("clusterAutoscaler", parse_cluster_autoscaler),
             fields.get("oomKills", ConfigNode.boolean, under.oom_kills),
+            under.missing_kinds,
+            under.notes,
         )
 
     def _period(self) -> _Period:
@@ -186,7 +194,7 @@ class _Parser:
             length = fields.get("duration", positive_duration, under.duration)
         else:
             length = fields.require("duration", positive_duration, 0.0, "write how long it lasts, such as 1h")
-        step = fields.get("step", positive_duration, under.step)
+        step = fields.get("step", Timeline(ends=length or inf).interval, under.step)
         warm_up = fields.get("warmUp", duration, under.warm_up)
         if not self.failed:
             self._check_period(length, step, warm_up)

@@ -8,11 +8,11 @@ from trimtab.config.config_node import ConfigNode
 from trimtab.config.diagnostics import did_you_mean
 from trimtab.sim.scenario import Failover, MetricsPipeline, NodeAction, NodeEvent, Outage, OutageKind
 from trimtab.sim.scenario_file.patterns import parse_period
-from trimtab.sim.scenario_file.values import Fields, Timeline, clock_text, duration, positive_duration, share
+from trimtab.sim.scenario_file.values import Fields, Timeline, clock_text, duration, share
 
 FAILOVER = "failover"
 METRICS_FIELDS = {
-    "interval": "30s unless set, in a trace its step: how often usage is measured",
+    "interval": "30s unless set, in a trace its step: how often usage is measured; at least 1s",
     "delay": "0s unless set: how much later the scheduler sees it",
     "loss": "0% unless set: the share of samples of nodes that are missing",
     "gaps": "0% unless set: the share of samples of pods that are missing",
@@ -38,7 +38,7 @@ Joins = Mapping[str, float]  # nodes by name, with the time when they join
 def parse_metrics(node: ConfigNode, timeline: Timeline, joins: Joins, default: MetricsPipeline) -> MetricsPipeline:
     fields = Fields(node, METRICS_FIELDS)
     return MetricsPipeline(
-        fields.get("interval", positive_duration, default.interval),
+        fields.get("interval", timeline.interval, default.interval),
         fields.get("delay", duration, default.delay),
         fields.get("loss", share, default.loss),
         fields.get("gaps", share, default.gaps),

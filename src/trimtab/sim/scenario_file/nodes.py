@@ -17,6 +17,7 @@ from trimtab.sim.scenario_file.values import (
     Fields,
     Timeline,
     capacity,
+    check_whole,
     duration,
     integer_from,
     labels,
@@ -141,8 +142,8 @@ def _extended_resources(node: ConfigNode) -> Mapping[str, int]:
             each.error(f"write {name} as a field of the node, not under resources")
         elif not is_label_key(name):
             each.error(f"{name[:60]!r} is not the name of a resource")
-        elif (amount := quantity(each, name)) is not None:
-            found[name] = amount
+        elif check_whole(each, name):
+            found[name] = quantity(each, name) or 0
     return found
 
 

@@ -14,17 +14,18 @@ from typing import Any
 import msgspec
 from msgspec import Raw, Struct
 
-from trimtab.config.codecs import parse_quantity
 from trimtab.config.config_node import ConfigNode
 from trimtab.config.yaml import ScalarNode
-from trimtab.sim.scenario_file.values import labels
+from trimtab.core.model.resources import CPU, EPHEMERAL_STORAGE, MEMORY
+from trimtab.core.model.selectors import is_label_key
+from trimtab.sim.scenario_file.values import check_whole, labels
 from trimtab.wire.affinity import AffinityShape, SpreadShape, TolerationShape
 from trimtab.wire.decoding import Quantities
 from trimtab.wire.pod_json import ContainerShape, PodSpecShape, PortShape
 from trimtab.wire.pod_template import ResourcesShape
 
 # What `wire` leaves undecoded at first.
-_RAW_FIELDS: Mapping[str, object] = {
+RAW_FIELDS: Mapping[str, object] = {
     "affinity": AffinityShape,
     "nodeSelector": dict[str, str],
     "overhead": Quantities,
@@ -34,7 +35,7 @@ _RAW_FIELDS: Mapping[str, object] = {
     "topologySpreadConstraints": tuple[SpreadShape, ...],
 }
 # Fields of Kubernetes that are accepted, so that a manifest can be pasted, and do not matter here.
-_WITHOUT_EFFECT: Mapping[type, frozenset[str]] = {
+WITHOUT_EFFECT: Mapping[type, frozenset[str]] = {
     PodSpecShape: frozenset(
         {
             "activeDeadlineSeconds",
@@ -42,11 +43,13 @@ _WITHOUT_EFFECT: Mapping[type, frozenset[str]] = {
             "dnsConfig",
             "dnsPolicy",
             "enableServiceLinks",
+            "ephemeralContainers",
             "hostAliases",
             "hostIPC",
             "hostPID",
             "hostUsers",
             "hostname",
+            "hostnameOverride",
             "imagePullSecrets",
             "os",
             "readinessGates",
@@ -71,6 +74,7 @@ _WITHOUT_EFFECT: Mapping[type, frozenset[str]] = {
             "livenessProbe",
             "readinessProbe",
             "resizePolicy",
+            "restartPolicyRules",
             "securityContext",
             "startupProbe",
             "stdin",
@@ -88,7 +92,7 @@ _WITHOUT_EFFECT: Mapping[type, frozenset[str]] = {
     TolerationShape: frozenset({"tolerationSeconds"}),
 }
 # Fields that would matter, and what to do instead.
-_NOT_SIMULATED: Mapping[str, str] = {
+NOT_SIMULATED: Mapping[str, str] = {
     "nodeName": "the scheduler decides that here: remove it",
     "preemptionPolicy": "is not simulated: remove it",
     "priorityClassName": "there are no PriorityClasses here: write priority, a number",
@@ -105,14 +109,14 @@ _INVALID = object()
 
 def read_spec(pod: ConfigNode) -> tuple[dict[str, Any], dict[str, str]]:
     """The spec as plain data, and the labels."""
-    ignored = _WITHOUT_EFFECT[PodSpecShape]
-    entries = pod.fields({"labels", *_POD_FIELDS, *ignored, *_NOT_SIMULATED}) or {}
-    for name in _NOT_SIMULATED.keys() & entries.keys():
-        entries[name].error(_NOT_SIMULATED[name])
+    ignored = WITHOUT_EFFECT[PodSpecShape]
+    entries = pod.fields({"labels", *_POD_FIELDS, *ignored, *NOT_SIMULATED}) or {}
+    for name in NOT_SIMULATED.keys() & entries.keys():
+        entries[name].error(NOT_SIMULATED[name])
     known = {
         name: node
         for name, node in entries.items()
-        if name in _POD_FIELDS and name not in _NOT_SIMULATED and name != "labels"
+        if name in _POD_FIELDS and name not in NOT_SIMULATED and name != "labels"
     }
     spec = _struct_fields(known, PodSpecShape)
     return spec, (labels(entries["labels"]) or {}) if "labels" in entries else {}
@@ -127,12 +131,12 @@ def read_shape(node: ConfigNode, shape: object) -> Any:
         items = [read_shape(item, inner[0]) for item in node.items()]
         return [item for item in items if item is not _INVALID]
     if shape == Quantities:
-        return {key: _quantity(each) for key, each in (node.entries() or {}).items()}
+        return {key: _quantity(each, key) for key, each in (node.entries() or {}).items()}
     if origin is dict:
         return {key: _scalar(each, str) for key, each in (node.entries() or {}).items()}
     if isinstance(shape, type) and issubclass(shape, Struct):
         names = {each.encode_name for each in msgspec.structs.fields(shape)}
-        ignored = _WITHOUT_EFFECT.get(shape, frozenset())
+        ignored = WITHOUT_EFFECT.get(shape, frozenset())
         entries = node.fields(names | ignored) or {}
         return _struct_fields({name: each for name, each in entries.items() if name not in ignored}, shape)
     return _scalar(node, shape)
@@ -140,7 +144,7 @@ def read_shape(node: ConfigNode, shape: object) -> Any:
 
 def _struct_fields(entries: Mapping[str, ConfigNode], shape: type[Struct]) -> dict[str, Any]:
     kinds: dict[str, object] = {
-        each.encode_name: _RAW_FIELDS[each.encode_name] if each.type is Raw else each.type
+        each.encode_name: RAW_FIELDS[each.encode_name] if each.type is Raw else each.type
         for each in msgspec.structs.fields(shape)
         if each.encode_name in entries
     }
@@ -156,7 +160,16 @@ def _scalar(node: ConfigNode, shape: object) -> Any:
     return _INVALID if value is None else value
 
 
-def _quantity(node: ConfigNode) -> Any:
+def _quantity(node: ConfigNode, resource: str) -> Any:
     """As it is written, if it is valid."""
-    valid = parse_quantity(node) is not None
-    return node.yaml.value if valid and isinstance(node.yaml, ScalarNode) else _INVALID
+    if not _is_container_resource(resource):
+        node.error(
+            f"{resource[:60]!r} is not a resource of containers: write cpu, memory, or one such as nvidia.com/gpu"
+        )
+        return _INVALID
+    return node.yaml.value if check_whole(node, resource) and isinstance(node.yaml, ScalarNode) else _INVALID
+
+
+def _is_container_resource(name: str) -> bool:
+    native = name in (CPU, MEMORY, EPHEMERAL_STORAGE) or name.startswith("hugepages-")
+    return is_label_key(name) and (native or "/" in name)

@@ -42,6 +42,11 @@ def load_trace(node: ConfigNode, folder: Path, seed: int) -> Scenario | None:
     where = fields.require("folder", ConfigNode.string, "", "write the folder of its files")
     if len(node.report.problems) > before:
         return None
+    if not (folder / where).is_dir():
+        fields.at("folder").error(
+            f"{folder / where}: there is no such folder: a path is relative to the scenario's file"
+        )
+        return None
     options = TraceOptions(folder / where, **{each: value for each, value in given.items() if value is not None})
     try:
         return load(name, options, seed)

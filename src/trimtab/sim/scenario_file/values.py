@@ -17,7 +17,7 @@ from trimtab.config.codecs import parse_quantity
 from trimtab.config.config_node import ConfigNode
 from trimtab.config.yaml import ScalarNode
 from trimtab.core.model.duration import DAY, HOUR, MINUTE, format_duration
-from trimtab.core.model.resources import CPU, amounts
+from trimtab.core.model.resources import CPU, NANOS, amounts
 from trimtab.core.model.selectors import MAX_LABEL_VALUE, Requirement
 
 T = TypeVar("T")
@@ -25,6 +25,8 @@ D = TypeVar("D")
 Parse = Callable[[ConfigNode], T | None]
 
 LONGEST = 366 * DAY
+SHORTEST_INTERVAL = 1.0
+MAX_INTERVALS = 10_000_000  # in a scenario: more would seem to run for ever
 LARGEST_SHARE = 1000.0
 MAX_NAME = 253
 _PART = r"[a-z0-9]([-a-z0-9]*[a-z0-9])?"
@@ -88,6 +90,22 @@ class Timeline(Struct, frozen=True):
             node.error(f"{clock_text(at)} is after the scenario ends ({clock_text(self.ends)}): make duration longer")
             return None
         return at
+
+    def interval(self, node: ConfigNode) -> float | None:
+        """How often something happens from the beginning to the end: a second or more, and not too often."""
+        seconds = duration(node)
+        if seconds is None:
+            return None
+        if seconds < SHORTEST_INTERVAL:
+            node.error(f"{format_duration(seconds)} is too short: write {format_duration(SHORTEST_INTERVAL)} or more")
+            return None
+        times = (self.ends - self.begins) / seconds
+        if MAX_INTERVALS < times < inf:
+            node.error(
+                f"is {times:,.0f} times in the scenario: at most {MAX_INTERVALS:,} are simulated, so make it longer"
+            )
+            return None
+        return seconds
 
     def _after(self, node: ConfigNode) -> float | None:
         seconds = duration(node)
@@ -158,6 +176,16 @@ def percentage(node: ConfigNode) -> float | None:
     return float(match.group(1)) / 100 if match else None
 
 
+def _is_percentage(node: ConfigNode) -> bool:
+    """Whether it ends like one; with a problem if it cannot be read as one."""
+    text = node.yaml.value if isinstance(node.yaml, ScalarNode) else None
+    if not isinstance(text, str) or not text.rstrip().endswith("%"):
+        return False
+    if percentage(node) is None:
+        node.error(f'{text[:30]!r} is not a percentage: write one such as "85%", zero or more')
+    return True
+
+
 def factor(node: ConfigNode) -> float | None:
     """A percentage or a number, zero or more: 120% and 1.2 are the same."""
     value = percentage(node)
@@ -186,6 +214,15 @@ def quantity(node: ConfigNode, resource: str) -> int | None:
     return None if nanos is None else amounts({resource: nanos})[0][1]
 
 
+def check_whole(node: ConfigNode, resource: str) -> bool:
+    """Whether the quantity suits the resource: devices and the like are counted in whole numbers."""
+    nanos = parse_quantity(node)
+    if nanos is None or "/" not in resource or nanos % NANOS == 0:
+        return nanos is not None
+    node.error(f"{resource[:60]} is counted in whole numbers: write one")
+    return False
+
+
 def capacity(resource: str) -> Parse[int]:
     """The same, above zero."""
 
@@ -210,10 +247,12 @@ class Level(Struct, frozen=True):
     of: str
 
     def __call__(self, node: ConfigNode) -> float | None:
-        relative = percentage(node)
-        if relative is None:
+        if not _is_percentage(node):
             amount = quantity(node, self.resource)
             return None if amount is None else float(amount)
+        relative = percentage(node)
+        if relative is None:
+            return None
         if self.whole == 0:
             example = "250m" if self.resource == CPU else "100Mi"
             node.error(f'is a share of {self.of}, which is 0: write a quantity such as "{example}"')
@@ -223,9 +262,11 @@ class Level(Struct, frozen=True):
 
 def pod_count(node: ConfigNode, replicas: int, round_up: bool) -> int | None:
     """A number of pods, or a percentage of the replicas, as in a Deployment or a PodDisruptionBudget."""
+    if not _is_percentage(node):
+        return node.integer(0, 100_000)
     relative = percentage(node)
     if relative is None:
-        return node.integer(0, 100_000)
+        return None
     exact = round(relative * replicas, 6)
     return ceil(exact) if round_up else floor(exact)
 

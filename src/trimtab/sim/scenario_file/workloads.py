@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+from copy import copy
+from dataclasses import replace
 from functools import partial
 
 from msgspec import Struct
@@ -31,6 +33,7 @@ from trimtab.sim.scenario_file.values import (
     factor,
     integer_from,
     object_name,
+    percentage,
     pod_count,
     positive_duration,
     share,
@@ -69,7 +72,7 @@ AUTOSCALING_FIELDS = {
     "minReplicas": "1 unless set: the fewest pods",
     "maxReplicas": "the most pods",
     "target": "the mean CPU usage to aim for, as a share of requests",
-    "interval": "15s unless set: how often it decides",
+    "interval": "15s unless set: how often it decides; at least 1s",
     "tolerance": "10% unless set: by how much usage may miss the target",
     "scaleDownAfter": "5m unless set: how long fewer pods must be enough",
 }
@@ -114,11 +117,12 @@ def parse_workload(node: ConfigNode, context: WorkloadContext) -> Workload:
         created,
         _deleted(fields, created, timeline),
         fields.get("stagger", duration, 0.0),
-        fields.get("maxSurge", partial(pod_count, replicas=replicas, round_up=True), 1),
-        fields.get("maxUnavailable", partial(pod_count, replicas=replicas, round_up=False), 0),
+        *_rolling_update(fields, kind, replicas),
         _rollouts(fields, name, created, context if template is not None else None),
         _scales(fields, created, timeline),
-        fields.find("autoscaling", partial(_autoscaling, fields=fields, replicas=replicas, template=template)),
+        fields.find(
+            "autoscaling", partial(_autoscaling, fields=fields, timeline=timeline, replicas=replicas, template=template)
+        ),
         fields.find("disruptionBudget", partial(_budget, replicas=replicas)),
     )
 
@@ -129,6 +133,20 @@ def _check_kind(fields: Fields, kind: OwnerKind) -> None:
             fields.at(field).error(f"a {kind} has none: remove it, or choose kind {' or '.join(kinds)}")
     if kind is OwnerKind.JOB and "lifetime" not in fields:
         fields.node.error("lifetime is missing: a Job's pods finish, write after how long")
+
+
+def _rolling_update(fields: Fields, kind: OwnerKind, replicas: int) -> tuple[int, int]:
+    """Pods more and pods fewer during a rollout, of which one is above 0; a small percentage counts as one pod missing."""
+    surge = fields.get("maxSurge", partial(pod_count, replicas=replicas, round_up=True), 1)
+    missing = fields.get("maxUnavailable", partial(pod_count, replicas=replicas, round_up=False), 0)
+    if surge or missing or kind is not OwnerKind.DEPLOYMENT:
+        return surge, missing
+    if fields.get("maxUnavailable", percentage, 0.0) > 0 or fields.get("maxSurge", percentage, 0.0) > 0:
+        return 0, 1
+    fields.at("maxSurge", "maxUnavailable").error(
+        "maxSurge and maxUnavailable are both 0, so no rollout could begin: raise one"
+    )
+    return 1, 0
 
 
 def _deleted(fields: Fields, created: float, timeline: Timeline) -> float | None:
@@ -164,25 +182,36 @@ def parse_template(fields: Fields, name: str, context: WorkloadContext) -> PodTe
 def _rollouts(fields: Fields, name: str, created: float, context: WorkloadContext | None) -> tuple[Rollout, ...]:
     """Each revision with the fields of the one before, unless it sets them."""
     found: list[Rollout] = []
-    before, last = fields.node, created
+    before, last = fields, created
     for item in fields.items("rollout"):
         changes = Fields(item, {"at", *TEMPLATE_FIELDS} - {"lifetime"})
         last = _later(changes, last, context.timeline if context is not None else Timeline())
         if context is None or not changes.is_mapping:
             continue
-        before = _merged(before, item)
-        template = parse_template(Fields(before, TEMPLATE_FIELDS), name, context)
+        before = _merged(before, changes)
+        known = len(item.report.problems)
+        template = parse_template(before, name, context)
+        _explain_problems(item, known)
         found.append(Rollout(last, template if changes.entries.keys() - {"at"} else None))
     return tuple(found)
 
 
-def _merged(before: ConfigNode, changes: ConfigNode) -> ConfigNode:
+def _merged(before: Fields, changes: Fields) -> Fields:
     """The template's fields of one revision, with those that the next one sets, each with its place."""
-    assert isinstance(before.yaml, MappingNode) and isinstance(changes.yaml, MappingNode)
-    old, new = before.yaml, changes.yaml
-    entries = {key: tree for key, tree in {**old.entries, **new.entries}.items() if key in TEMPLATE_FIELDS}
-    positions = {key: {**old.key_positions, **new.key_positions}[key] for key in entries}
-    return ConfigNode(MappingNode(entries, positions, new.position), changes.report, changes.path)
+    assert isinstance(changes.node.yaml, MappingNode)
+    kept = {key: node for key, node in before.entries.items() if key not in changes.node.yaml.entries}
+    merged = copy(changes)
+    merged.entries = {key: node for key, node in {**kept, **changes.entries}.items() if key in TEMPLATE_FIELDS}
+    return merged
+
+
+def _explain_problems(item: ConfigNode, known: int) -> None:
+    """Where a field of an earlier revision does not fit to this one, say which."""
+    problems, line = item.report.problems, item.yaml.position[0]
+    for index in range(known, len(problems)):
+        each = problems[index]
+        if not each.path.startswith(item.path):
+            problems[index] = replace(each, message=f"{each.message} (in the rollout of line {line})")
 
 
 def _scales(fields: Fields, created: float, timeline: Timeline) -> tuple[Scale, ...]:
@@ -203,7 +232,7 @@ def _later(fields: Fields, last: float, timeline: Timeline) -> float:
 
 
 def _autoscaling(
-    node: ConfigNode, fields: Fields, replicas: int, template: PodTemplate | None
+    node: ConfigNode, fields: Fields, timeline: Timeline, replicas: int, template: PodTemplate | None
 ) -> HorizontalAutoscaling:
     inner = Fields(node, AUTOSCALING_FIELDS)
     most = inner.require("maxReplicas", integer_from(1, MAX_REPLICAS), MAX_REPLICAS, "write the most pods")
@@ -221,7 +250,7 @@ def _autoscaling(
         least,
         most,
         target,
-        inner.get("interval", positive_duration, 15.0),
+        inner.get("interval", timeline.interval, 15.0),
         inner.get("tolerance", share, 0.1),
         inner.get("scaleDownAfter", duration, 300.0),
     )
@@ -230,6 +259,9 @@ def _autoscaling(
 def _budget(node: ConfigNode, replicas: int) -> DisruptionBudget:
     fields = Fields(node, BUDGET_FIELDS)
     if fields.is_mapping and ("minAvailable" in fields) == ("maxUnavailable" in fields):
-        node.error("needs either minAvailable or maxUnavailable")
+        both = "minAvailable" in fields
+        node.error(
+            "has both minAvailable and maxUnavailable: remove one" if both else "needs minAvailable or maxUnavailable"
+        )
     count = partial(pod_count, replicas=replicas, round_up=True)
     return DisruptionBudget(fields.find("minAvailable", count), fields.find("maxUnavailable", count))

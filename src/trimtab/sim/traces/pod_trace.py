@@ -7,6 +7,7 @@ demand: it may exceed the capacity of a node.
 from __future__ import annotations
 
 from collections.abc import Mapping
+from math import ceil
 from pathlib import Path
 
 import msgspec
@@ -42,10 +43,11 @@ class Meta(Struct, frozen=True):
 
 
 class _ListedPod(Struct, frozen=True):
-    """A pod without its usage yet, when it arrives, and the line it is in."""
+    """A pod without its usage yet, when it arrives and, if that is known, departs, and the line it is in."""
 
     pod: RecordedPod
     arrival: float
+    departure: float | None
     line: int
 
 
@@ -81,8 +83,8 @@ def _meta(path: Path) -> Meta:
     except (OSError, ValueError, RecursionError) as error:
         message, _, field = str(error).partition(" - at `$.")
         fail(str(path), f"{field.rstrip('`')}: {message}" if field else f"cannot be read: {message}")
-    if not 0 < meta.step_seconds <= DAY:
-        fail(str(path), f"step_seconds: {meta.step_seconds:g} is not above 0 and at most a day")
+    if not 1 <= meta.step_seconds <= DAY:
+        fail(str(path), f"step_seconds: {meta.step_seconds:g} is not between a second and a day")
     if not 0 < meta.steps <= MAX_STEPS:
         fail(str(path), f"steps: {meta.steps} is not between 1 and {MAX_STEPS}")
     if not 0 <= meta.suggested_warmup_steps < meta.steps:
@@ -124,12 +126,13 @@ def _listed_pod(row: Row, nodes: Mapping[str, tuple[int, int]]) -> _ListedPod:
         if most and most < asked:
             row.error(column, "is below the request")
     arrival = row.number("arrival_s")
-    if row.number("departure_s", default=arrival) < arrival:
+    departure = row.number("departure_s") if row.text("departure_s") else None
+    if departure is not None and departure < arrival:
         row.error("departure_s", "is before arrival_s")
     if node and node not in nodes:
         row.error("initial_node", f"nodes.csv has no node {node[:60]!r}{did_you_mean(node, nodes)}")
     pod = RecordedPod(name, row.text("app") or name, request, limit, 0, _NONE, _NONE, node)
-    return _ListedPod(pod, arrival, row.line)
+    return _ListedPod(pod, arrival, departure, row.line)
 
 
 def _with_usage(path: Path, listed: Mapping[str, _ListedPod], meta: Meta) -> dict[str, RecordedPod]:
@@ -143,15 +146,25 @@ def _with_usage(path: Path, listed: Mapping[str, _ListedPod], meta: Meta) -> dic
             row.error("pod", f"{name} is there twice")
         elif cpu is not None and memory is not None:
             found[name] = replace(listed[name].pod, first=first, cpu=cpu, memory=memory * np.float32(MIB))
-            _check_steps(row, found[name], listed[name].arrival, meta)
+            _check_steps(row, found[name], listed[name], meta)
     return found
 
 
-def _check_steps(row: Row, pod: RecordedPod, arrival: float, meta: Meta) -> None:
+def _check_steps(row: Row, pod: RecordedPod, listed: _ListedPod, meta: Meta) -> None:
     if len(pod.cpu) != len(pod.memory):
         row.error("memory_mib", f"has {len(pod.memory)} values, and cpu_milli {len(pod.cpu)}")
     if pod.end > meta.steps:
         row.error("first_step", f"the usage ends after step {pod.end}, and the trace after step {meta.steps}")
-    step = int(arrival // meta.step_seconds)
+    step = int(listed.arrival // meta.step_seconds)
     if step != pod.first:
         row.error("first_step", f"is {pod.first}, but by pods.csv the pod arrives in step {step}")
+    elif listed.departure is not None and pod.end <= meta.steps:
+        _check_departure(row, pod, listed.departure / meta.step_seconds, meta.steps)
+
+
+def _check_departure(row: Row, pod: RecordedPod, departure: float, steps: int) -> None:
+    """A pod leaves at the end of the step in which it departs; at the border of two, of either."""
+    ends = {min(ceil(departure), steps), min(int(departure) + 1, steps)}
+    if pod.end not in ends:
+        last = min(ends) - 1
+        row.error("cpu_milli", f"ends with step {pod.end - 1}, but by pods.csv the pod departs in step {last}")

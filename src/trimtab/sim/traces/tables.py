@@ -119,7 +119,7 @@ def read_rows(path: Path, required: Collection[str], optional: Collection[str] =
     Other columns are ignored. The rows share one report, which is finished when all have been taken.
     """
     report = Report(str(path))
-    lines = read_lines(path)
+    lines = read_lines(path, complete=True)
     header = [each.strip() for each in next(lines, ["", []])[1]]
     if not any(header):
         fail(report.file, "is empty: the trace may be cut short")
@@ -140,13 +140,23 @@ def read_rows(path: Path, required: Collection[str], optional: Collection[str] =
     report.finish()
 
 
-def read_lines(path: Path) -> Iterator[tuple[int, list[str]]]:
-    """The lines of a CSV file, plain or compressed, with their numbers, without empty ones; raises ConfigError."""
+def read_lines(path: Path, complete: bool = False) -> Iterator[tuple[int, list[str]]]:
+    """The lines of a CSV file, plain or compressed, with their numbers, without empty ones; raises ConfigError.
+
+    complete: the last line must end as the others do; if not, it may have lost some digits.
+    """
     before = csv.field_size_limit(MAX_FIELD_BYTES)
     try:
         with _open_text(path) as file:
-            reader = csv.reader(file, strict=True)
+            lines = _Lines(file)
+            reader = csv.reader(lines, strict=True)
             yield from ((reader.line_num, cells) for cells in reader if cells)
+            if complete and not lines.last.endswith(("\n", "\r")):
+                fail(
+                    str(path),
+                    "ends without a newline: the trace may be cut short. If it is whole, add one",
+                    reader.line_num,
+                )
     except (EOFError, zlib.error):
         fail(str(path), "ends in the middle of the compressed data: copy it again")
     except gzip.BadGzipFile:
@@ -157,6 +167,18 @@ def read_lines(path: Path) -> Iterator[tuple[int, list[str]]]:
         fail(str(path), f"is not a CSV file: {error}")
     finally:
         csv.field_size_limit(before)
+
+
+class _Lines:
+    """The lines of a file, and the one that was read last."""
+
+    def __init__(self, file: TextIO) -> None:
+        self._file, self.last = file, "\n"
+
+    def __iter__(self) -> Iterator[str]:
+        for line in self._file:
+            self.last = line
+            yield line
 
 
 def _open_text(path: Path) -> TextIO:
