@@ -26,6 +26,7 @@ from trimtab.core.model.duration import format_duration
 from trimtab.core.model.events import ConfigText
 from trimtab.core.settings import Settings
 from trimtab.sim.scenario import MetricsPipeline
+from trimtab.sim.simulation import without_observing
 from trimtab.sources.registry import SOURCE_SETTINGS
 
 SUFFIXES = (".yaml", ".yml")
@@ -112,8 +113,11 @@ def read_configuration(policy: Policy) -> Configuration:
 
 
 def settings_of(policy: Policy, interval: float) -> Settings:
-    """The engine's settings, where samples are trusted for some intervals unless the file says for how long."""
-    settings, written = read_configuration(policy).settings, load_fields(policy)
+    """The engine's settings, where samples are trusted for some intervals unless the file says for how long.
+
+    A policy that only observes what could be moved, as the templates do, moves nothing here, and plans nothing.
+    """
+    settings, written = without_observing(read_configuration(policy).settings), load_fields(policy)
     load = settings.load
     fresh = load.fresh if "freshFor" in written else max(FRESH, FRESH_INTERVALS * interval)
     stale = load.stale if "staleAfter" in written else max(STALE, STALE_INTERVALS * interval, fresh)
