@@ -1,6 +1,7 @@
 """Every template is a valid file, explains each field, and has the values it is known for."""
 
 import re
+from dataclasses import replace
 from itertools import pairwise
 from typing import Any
 
@@ -15,6 +16,9 @@ from trimtab.config.dump import dump
 from trimtab.config.kube_scheduler import default_configuration, parse
 from trimtab.config.trimtab.settings import MetricsServerSettings
 from trimtab.core.model.change import Change
+from trimtab.core.model.selectors import LabelSelector
+from trimtab.core.rescheduling.settings import EAGERNESS, Mode
+from trimtab.core.rescheduling.strategies.load_balancing import LoadBalancing
 
 NAMES_ITSELF = {"apiVersion", "kind", "name"}
 
@@ -100,6 +104,58 @@ def test_rescheduler(name: str, thresholds: tuple[int, int], points: str, preven
     found = [point.value for point, enabled in profile.enabled.items() if "Rescheduler" in enabled]
     assert (thresholds, points.split()) == ((args["cpuThreshold"], args["memoryThreshold"]), found)
     assert preventive is args["enablePreventiveRescheduling"]
+
+
+ALL_THREE = ("LoadBalancing", "ResourceOptimization", "NodeMaintenance")
+SYSTEM = ("kube-system", "kube-public", "kube-node-lease")
+
+
+@pytest.mark.parametrize(
+    ("name", "interval", "eagerness", "imbalance", "moves", "strategies", "excluded"),
+    [
+        ("default", 30, "balanced", 20, 10, ALL_THREE, SYSTEM),
+        ("production", 60, "calm", 40, 3, ALL_THREE[:1], (*SYSTEM, "istio-system", "monitoring")),
+        ("development", 15, "eager", 10, 50, ALL_THREE, SYSTEM[:1]),
+        ("hpc", 60, "balanced", 15, 8, ALL_THREE[:2], ("kube-system", "gpu-operator")),
+        ("memory", 45, "balanced", 20, 6, ALL_THREE[:2], ("kube-system", "database", "cache")),
+        ("microservices", 30, "balanced", 25, 15, ALL_THREE, ("kube-system", "istio-system", "ingress-nginx")),
+        (
+            *("multitenant", 90, "balanced", 30, 5, ALL_THREE[:1]),
+            ("kube-system", "tenant-system", "platform-services", "monitoring", "logging", "ingress-nginx"),
+        ),
+    ],
+)
+def test_moves(
+    name: str,
+    interval: int,
+    eagerness: str,
+    imbalance: int,
+    moves: int,
+    strategies: tuple[str, ...],
+    excluded: tuple[str, ...],
+) -> None:
+    """Moves are only planned, by the values of that template in Rescheduler's own project; its thresholds are the limits."""
+    found, args = configured(name).settings.rescheduling, arguments(name, "Rescheduler")
+    assert found is not None
+    assert (Mode.OBSERVE, interval, moves) == (found.mode, found.interval, found.max_moves)
+    assert (EAGERNESS[eagerness], excluded) == (found.required_gain, found.excluded_namespaces)
+    assert {"cpu": args["cpuThreshold"] / 100, "memory": args["memoryThreshold"] / 100} == found.limits
+    assert strategies == tuple(each.name for each in found.strategies)
+    assert LoadBalancing(imbalance) == found.strategies[0]
+
+
+def test_protected_pods_of_tenants() -> None:
+    """Those with both labels of the template in Rescheduler's own project; the others protect none by labels."""
+    selectors = {name: configured(name).trimtab.rescheduling.excluded_pod_selector for name in TEMPLATES}  # type: ignore[union-attr]
+    labels = (("tier", "critical"), ("tenant.io/protected", "true"))
+    assert {**dict.fromkeys(TEMPLATES), "multitenant": LabelSelector(labels)} == selectors
+
+
+@pytest.mark.parametrize("name", TEMPLATES)
+def test_plans_need_no_further_permission(name: str) -> None:
+    """What guards read is listed for the default plugins in any case."""
+    settings = configured(name).settings
+    assert {*settings.kinds} == {*replace(settings, rescheduling=None).kinds}
 
 
 @pytest.mark.parametrize("name", TEMPLATES)

@@ -17,6 +17,8 @@ from tests.cli.test_config import ran, written
 from tests.config.config_files import comparable
 from trimtab.config.kube_scheduler import parse
 from trimtab.config.trimtab.settings import MetricsServerSettings, PrometheusSettings
+from trimtab.core.rescheduling.settings import Mode
+from trimtab.core.rescheduling.strategies.load_balancing import LoadBalancing
 
 # --- Rescheduler: a file with several ConfigMaps of one key
 
@@ -144,6 +146,27 @@ def test_rescheduler_templates(tmp_path: Path, name: str) -> None:
     ]
     assert {*template.points.split()} - {"score"} == {*found}
     assert comparable(parse(rescheduler(template), "a")) == comparable(parse(shown, "b"))
+
+
+@pytest.mark.parametrize("name", TEMPLATES)
+def test_rescheduler_moves(name: str) -> None:
+    """Moves are planned only where a file has the switch; with it every template's values take effect, and none is moved."""
+    template = TEMPLATES[name]
+    assert (template.switches[2] is True) == (parse(rescheduler(template), "a").settings.rescheduling is not None)
+    switched = template._replace(switches=(*template.switches[:2], True))
+    found = parse(rescheduler(switched), "a").settings.rescheduling
+    if template.strategies == ():
+        assert found is None
+        return
+    assert found is not None
+    imbalance, moves = template.moves or (20.0, 10)
+    cpu, memory = template.thresholds
+    interval = float(template.interval.removesuffix("s"))
+    assert (Mode.OBSERVE, interval, moves) == (found.mode, found.interval, found.max_moves)
+    assert ({"cpu": cpu / 100, "memory": memory / 100}, template.excluded) == (found.limits, found.excluded_namespaces)
+    assert (template.strategies or ALL_THREE) == tuple(each.name for each in found.strategies)
+    assert LoadBalancing(imbalance) in found.strategies
+    assert (template.selector is not None) == (found.excluded_pod_selector is not None)
 
 
 def test_rescheduler_examples_without_a_choice(tmp_path: Path) -> None:

@@ -111,13 +111,14 @@ def without_comments(text: str) -> list[str]:
 
 
 def test_off_stays_off() -> None:
-    """A switch of a part that is not supported yet keeps its value, and so does what is equal to its default."""
+    """A switch that is written keeps its value, and so does what is equal to its default; the others are left out."""
     args = "enableReschedulingController: false, reschedulingInterval: 30s, excludedPodSelector: ''"
     shown = dump(parse_body(f"profiles: [{{pluginConfig: [{{name: Rescheduler, args: {{{args}}}}}]}}]\n"))
     (profile,) = next(yaml.safe_load_all(shown))["profiles"]
     (kept,) = [each["args"] for each in profile["pluginConfig"] if each["name"] == "Rescheduler"]
     given = {"enableReschedulingController": False, "reschedulingInterval": "30s", "excludedPodSelector": ""}
     assert given == {key: value for key, value in kept.items() if key in given}
+    assert not {"maxReschedulePods", "enabledStrategies", "imbalanceThreshold", "excludedNamespaces"} & {*kept}
 
 
 def test_points_of_other_projects_stay() -> None:

@@ -22,6 +22,7 @@ from trimtab.core.plugins.dynamic import DEFAULT_POLICY, DynamicSchedulerPolicy,
 from trimtab.core.plugins.load_aware_scheduling import LoadAwareScheduling
 from trimtab.core.plugins.load_aware_scheduling.arguments import Aggregated, ByResource
 from trimtab.core.plugins.rescheduler import Rescheduler
+from trimtab.core.rescheduling.settings import Mode
 
 RESCHEDULER = """\
 profiles:
@@ -108,16 +109,14 @@ def test_rescheduler() -> None:
     ]
 
 
-def test_moves_are_noted() -> None:
-    """The arguments for rescheduling are kept, and noted as not supported yet."""
-    noted = [
-        str(note)
-        for note in parse_body(RESCHEDULER).notes
-        if "rescheduling running pods is not supported yet" in note.message
-    ]
-    names = ("reschedulingInterval", "enableReschedulingController", "excludedNamespaces")
-    assert [True] * 3 == [any(f".{name}:" in note for note in noted) for name in names]
-    assert 3 == len(noted)
+def test_moves_are_planned() -> None:
+    """The arguments for rescheduling take effect as settings of the rescheduler, which only plans; one note says so."""
+    configuration = parse_body(RESCHEDULER)
+    found = configuration.settings.rescheduling
+    assert found is not None
+    assert (Mode.OBSERVE, 60.0, {"cpu": 0.85, "memory": 0.75}) == (found.mode, found.interval, found.limits)
+    (noted,) = [str(note) for note in configuration.notes if "moves are only planned" in note.message]
+    assert ".enableReschedulingController: " in noted
 
 
 def test_an_empty_map_of_koordinators_says_nothing() -> None:

@@ -5,6 +5,7 @@ from __future__ import annotations
 from collections import Counter
 from dataclasses import replace
 from functools import partial
+from itertools import pairwise
 from typing import Any
 
 import pytest
@@ -16,7 +17,8 @@ from trimtab.core.rescheduling.settings import Mode, ReschedulingSettings
 from trimtab.core.rescheduling.strategies.interface import RivalStrategy
 from trimtab.core.settings import Settings
 from trimtab.sim.scenario import Scenario, TracedPod
-from trimtab.sim.simulation import Simulation
+from trimtab.sim.shadow.shadow import shadow_settings
+from trimtab.sim.simulation import Simulation, without_observing
 
 HOUR = 3600.0
 
@@ -70,6 +72,21 @@ def test_observing_still_plans() -> None:
     """Whoever observes sees what would happen."""
     simulation = simulate(crowded(1000, 1000, 900, 900), settings=rescheduling(Mode.OBSERVE))
     assert any(plan.moves for plan in simulation.plans)
+
+
+def test_plans_that_nobody_reads_are_left_out() -> None:
+    """Of a policy that observes; one that moves pods keeps its settings. A shadow plans nothing in any case."""
+    assert without_observing(rescheduling(Mode.OBSERVE)).rescheduling is None
+    assert rescheduling().rescheduling == without_observing(rescheduling()).rescheduling
+    assert shadow_settings(rescheduling()).rescheduling is None
+
+
+@pytest.mark.parametrize("interval", [10.0, 15.0, 45.0, 300.0])
+def test_the_interval_is_obeyed(interval: float) -> None:
+    """Also where it is no multiple of the time between ticks."""
+    simulation = simulate(crowded(100, 100), settings=rescheduling(Mode.OBSERVE, interval=interval))
+    times = [plan.at for plan in simulation.plans]
+    assert {interval} == {later - earlier for earlier, later in pairwise(times[1:])}
 
 
 def test_a_cluster_that_is_full_everywhere_is_left_alone() -> None:

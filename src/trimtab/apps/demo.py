@@ -25,7 +25,7 @@ from trimtab.sim.demo.decision_text import full_reason, short_reason
 from trimtab.sim.demo.hot_node import HOT_NODE_PLAY, Outcome, UtilisationProbe, hot_node_outcome, run_headless
 from trimtab.sim.demo.scene import Play, Scene
 from trimtab.sim.demo.snapshot import WorldSnapshot, take_snapshot
-from trimtab.sim.simulation import Simulation
+from trimtab.sim.simulation import Simulation, without_observing
 
 SCENES = len(HOT_NODE_PLAY.scenes) + len(DAY_PLAY.scenes)
 SCHEDULER = "trimtab"
@@ -83,9 +83,9 @@ DemoEvent = SceneStarted | PodDecided | NodeLabelled | ClusterFrame | DemoEnded
 
 
 def load_aware_settings() -> Settings:
-    """The template `default`, and a rule that labels nodes."""
+    """The template `default`, without its plans of moves, and a rule that labels nodes."""
     template = resources.files("trimtab.config") / "templates" / TEMPLATE
-    return replace(parse(template.read_bytes(), TEMPLATE).settings, labels=LABELS)
+    return replace(without_observing(parse(template.read_bytes(), TEMPLATE).settings), labels=LABELS)
 
 
 def requests_only_settings() -> Settings:

@@ -366,9 +366,9 @@ def extra_watched_kinds(settings: Settings) -> Iterator[kinds.WatchedKind[Any]]:
             plugin for profile in settings.profiles for plugin in profile.needed_kinds.get(name, ())
         )
         some = only_some_pods_need(name, settings.profiles)
-        yield from kinds.extra_kinds(
-            name, plugins or ("rescheduling",), IfForbidden.REPORT if some else IfForbidden.WAIT
-        )
+        # Guards refuse all moves without their kinds; pods are scheduled all the same.
+        missing = IfForbidden.REPORT if some or not plugins else IfForbidden.WAIT
+        yield from kinds.extra_kinds(name, plugins or ("rescheduling",), missing)
 
 
 def run(

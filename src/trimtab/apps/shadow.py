@@ -33,7 +33,7 @@ from trimtab.kube.informers import Informers
 from trimtab.kube.preflight import check_access
 from trimtab.kube.transport import AiohttpTransport, ReadOnlyTransport, Transport
 from trimtab.sim.shadow.report import FollowedPolicy, Report, ReportError, encode_report, make_report, resume
-from trimtab.sim.shadow.shadow import Shadow
+from trimtab.sim.shadow.shadow import Shadow, shadow_settings
 from trimtab.wire.pod import PodReader
 from trimtab.wire.requests import Request
 
@@ -78,7 +78,7 @@ class ShadowProcess:
         self.clock = Clock()
         self.transport = ReadOnlyTransport(transport or AiohttpTransport(credentials, rate_limiter=None))
         self.runtime = Runtime(self.shadow.engine, self.shadow.perform, self.clock, self.shadow.on_decision)
-        kinds = tuple(watched_kinds(configuration.settings, PodReader()))
+        kinds = tuple(watched_kinds(shadow_settings(configuration.settings), PodReader()))
         self.informers = Informers(self.transport, kinds, self.dispatch, self.clock, Random())
         nodes = self.shadow.real.cluster.node_table
         self.pollers = SourcePollers(

@@ -16,6 +16,7 @@ from trimtab.config.schema import Parsed, fields_of, parse_entries
 from trimtab.config.trimtab.document import GROUP as TRIMTAB_GROUP
 from trimtab.config.trimtab.document import KIND as TRIMTAB_KIND
 from trimtab.config.trimtab.document import check_rule_sources, parse_document
+from trimtab.config.trimtab.plugin_rescheduling import add_plugin_rescheduling
 from trimtab.config.trimtab.plugin_sources import add_plugin_sources
 from trimtab.config.trimtab.settings import SourceSettings, TrimtabConfiguration
 from trimtab.config.yaml import MappingNode, ScalarNode, YamlNode
@@ -71,6 +72,7 @@ def parse(
     if scheduler is not None:
         configuration, parsed_profiles = _parse_kube_scheduler(scheduler, extra_plugins or {})
         document = add_plugin_sources(document, load, parsed_profiles)
+        document = add_plugin_rescheduling(document, parsed_profiles)
     if trimtab is not None:
         check_rule_sources(trimtab, document)
     notes = report.finish()

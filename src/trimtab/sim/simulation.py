@@ -7,6 +7,7 @@ from __future__ import annotations
 
 import math
 from collections.abc import Callable
+from dataclasses import replace
 from functools import partial
 
 from trimtab.core.driver import Driver, Record
@@ -27,6 +28,7 @@ from trimtab.core.model.events import (
 from trimtab.core.model.instructions import Evict, Instruction
 from trimtab.core.model.plan import Plan
 from trimtab.core.model.schedule_result import Decision, Unschedulable
+from trimtab.core.rescheduling.settings import Mode
 from trimtab.core.settings import Settings
 from trimtab.sim.autoscaling import ClusterAutoscaler, HorizontalAutoscaler
 from trimtab.sim.budgets import Budgets
@@ -43,6 +45,18 @@ from trimtab.sim.world import World
 BUSY_TICK, TICK, IDLE_TICK = 1.0, 10.0, 30.0  # soon after an attempt failed, while pods are pending, and otherwise
 BUSY_SECONDS = 15.0
 EVICTION_DELAY = 0.02
+
+
+def without_observing(settings: Settings) -> Settings:
+    """Plans that nobody carries out or reads only take time, up to ten times that of scheduling."""
+    observing = settings.rescheduling is not None and settings.rescheduling.mode is Mode.OBSERVE
+    return replace(settings, rescheduling=None) if observing else settings
+
+
+def _idle_tick(settings: Settings) -> float:
+    """The interval of plans is a multiple of it."""
+    interval = IDLE_TICK if settings.rescheduling is None else settings.rescheduling.interval
+    return interval / math.ceil(interval / IDLE_TICK)
 
 
 class Simulation:
@@ -67,7 +81,7 @@ class Simulation:
         self.world = World(self.clock, seed, self.feed, usage, [profile.name for profile in settings.profiles])
         self.decisions = 0
         self.plans: list[Plan] = []
-        self._busy_until, self._next_tick = scenario.begins, math.inf
+        self._busy_until, self._next_tick, self._idle_tick = scenario.begins, math.inf, _idle_tick(settings)
         self._term = 1
         self._driver: Driver | None = None
         self._lead()
@@ -146,7 +160,7 @@ class Simulation:
         self._next_tick = math.inf
         self.feed(Tick(due))
         busy = self.world.pending and self.clock.now < self._busy_until
-        self._tick_within(BUSY_TICK if busy else TICK if self.world.pending else IDLE_TICK)
+        self._tick_within(BUSY_TICK if busy else TICK if self.world.pending else self._idle_tick)
 
     def _tick_within(self, seconds: float) -> None:
         due = self.clock.now + seconds

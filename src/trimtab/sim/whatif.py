@@ -20,7 +20,7 @@ from trimtab.core.settings import Settings
 from trimtab.sim.measures import INVOLUNTARY, RunMeter
 from trimtab.sim.owners import NODE_BOUND
 from trimtab.sim.scenario import NodeAction, NodeEvent, Scenario, SimulatedNode, TracedPod
-from trimtab.sim.simulation import Simulation
+from trimtab.sim.simulation import Simulation, without_observing
 from trimtab.sim.snapshot_scenario import LEAST_STEPS
 from trimtab.sim.usage import StepUsage
 from trimtab.sim.world import World
@@ -100,7 +100,7 @@ class FailureAnswer(Struct, frozen=True):
 
 
 def simulate(scenario: Scenario, settings: Settings, seed: int = 1) -> Answer:
-    simulation = Simulation(scenario, settings, seed)
+    simulation = Simulation(scenario, without_observing(settings), seed)
     meter = RunMeter(simulation.world, scenario, simulation.budgets)
     peaks = _Peaks(scenario.begins + max(QUIET, scenario.warm_up))
     simulation.world.step_listeners.append(peaks.step)

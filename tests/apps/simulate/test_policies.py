@@ -16,6 +16,7 @@ from trimtab.apps.simulate.policies import (
     read_configuration,
     settings_of,
 )
+from trimtab.cli.config import TEMPLATES
 from trimtab.config.diagnostics import ConfigError
 from trimtab.config.kube_scheduler import default_configuration
 from trimtab.core.rescheduling.settings import Mode
@@ -161,3 +162,12 @@ def test_a_policy_may_move_pods(tmp_path: Path) -> None:
     file.write_text("apiVersion: trimtab.dev/v1alpha1\nkind: TrimtabConfiguration\nrescheduling: {mode: auto}\n")
     found = settings_of(find_policy(str(file)), measured(30.0)).rescheduling
     assert found is not None and Mode.AUTO is found.mode
+
+
+@pytest.mark.parametrize("name", TEMPLATES)
+def test_a_template_plans_nothing_in_a_simulation(name: str) -> None:
+    """It only observes, and its plans would be lost: they are not made."""
+    policy = find_policy(name)
+    observing = read_configuration(policy).settings.rescheduling
+    assert observing is not None and Mode.OBSERVE is observing.mode
+    assert settings_of(policy, 30.0).rescheduling is None

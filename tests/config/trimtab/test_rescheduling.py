@@ -11,7 +11,8 @@ from tests.config.config_files import FILE, TRIMTAB_HEAD, problems_of
 from trimtab.apps.process import configuration_for, extra_watched_kinds
 from trimtab.config.diagnostics import ConfigError
 from trimtab.config.dump import dump
-from trimtab.config.kube_scheduler import parse
+from trimtab.config.kube_scheduler import default_configuration, parse
+from trimtab.core.framework.profile import build_profile
 from trimtab.core.model.selectors import LabelSelector, Requirement
 from trimtab.core.model.setting import setting
 from trimtab.core.rescheduling.rivals.koordinator_low_node_load import KoordinatorLowNodeLoad
@@ -20,6 +21,7 @@ from trimtab.core.rescheduling.settings import GUARDED_KINDS, Mode, Rescheduling
 from trimtab.core.rescheduling.strategies.registry import STRATEGIES
 from trimtab.core.rescheduling.strategies.resource_optimization import ResourceOptimization
 from trimtab.core.settings import Settings
+from trimtab.kube.kinds import IfForbidden
 
 FULL = """\
 rescheduling:
@@ -188,3 +190,16 @@ def test_what_guards_read_is_watched() -> None:
         each.name: each.wanted_by for each in extra_watched_kinds(Settings((), rescheduling=ReschedulingSettings()))
     }
     assert dict.fromkeys(found[2:], "rescheduling") == wanted
+
+
+def test_pods_are_scheduled_without_what_guards_read() -> None:
+    """Whoever may not list a kind that only guards read plans no moves; a kind of the default plugins is theirs."""
+    bare = build_profile("bare", {})
+    kinds = {each.name: each for each in extra_watched_kinds(Settings((bare,), rescheduling=ReschedulingSettings()))}
+    assert dict.fromkeys(GUARDED_KINDS, IfForbidden.REPORT) == {name: each.if_forbidden for name, each in kinds.items()}
+    (stock,) = default_configuration().settings.profiles
+    alone, with_guards = (
+        {each.name: (each.wanted_by, each.if_forbidden) for each in extra_watched_kinds(settings)}
+        for settings in (Settings((stock,)), Settings((stock,), rescheduling=ReschedulingSettings()))
+    )
+    assert alone == with_guards

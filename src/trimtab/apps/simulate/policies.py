@@ -28,6 +28,7 @@ from trimtab.core.model.events import ConfigText
 from trimtab.core.settings import Settings
 from trimtab.sim.scenario import Scenario
 from trimtab.sim.shipped import is_path
+from trimtab.sim.simulation import without_observing
 from trimtab.sim.snapshot_scenario import stopping_kinds
 from trimtab.sources.registry import SOURCE_SETTINGS
 
@@ -117,8 +118,11 @@ def _parse(content: bytes, file: str, read_file: ReadFile) -> Configuration:
 
 
 def settings_of(policy: Policy, scenario: Scenario) -> Settings:
-    """The engine's settings, where samples are trusted for longer than they get old unless the file says for how long."""
-    settings, written = read_configuration(policy).settings, load_fields(policy)
+    """The engine's settings, where samples are trusted for longer than they get old unless the file says for how long.
+
+    A policy that only observes what could be moved, as the templates do, moves nothing here, and plans nothing.
+    """
+    settings, written = without_observing(read_configuration(policy).settings), load_fields(policy)
     load, age = settings.load, oldest_sample(scenario)
     fresh = load.fresh if "freshFor" in written else max(FRESH, FRESH_AGES * age)
     stale = load.stale if "staleAfter" in written else max(STALE, STALE_AGES * age, fresh)

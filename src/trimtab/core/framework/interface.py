@@ -18,7 +18,7 @@ must not declare `depends_on`: it is called for every pod and all nodes, on top 
 
 from __future__ import annotations
 
-from collections.abc import Callable, Hashable, Mapping, Sequence
+from collections.abc import Callable, Collection, Hashable, Mapping, Sequence
 from dataclasses import dataclass, field
 from enum import Enum
 from typing import Any, ClassVar, Literal, NamedTuple, Protocol, runtime_checkable
@@ -31,6 +31,7 @@ from trimtab.core.model.change import Change
 from trimtab.core.model.instructions import Instruction
 from trimtab.core.model.objects import PodGroup
 from trimtab.core.model.pod import Pod
+from trimtab.core.model.selectors import LabelSelector
 
 Ints = NDArray[np.int64]
 Bools = NDArray[np.bool_]
@@ -359,3 +360,31 @@ class NamesSource(Protocol):
     """A plugin whose arguments name a source of metrics; `config` adds that source."""
 
     def named_source(self) -> NamedSource | None: ...
+
+
+class NamedRescheduling(NamedTuple):
+    """How running pods should be moved, as a plugin's arguments say it for the project that it comes from.
+
+    switch: the argument without which a file asks for nothing. enabled: whether the arguments ask for moves.
+    interval is in seconds, limits are shares of allocatable; strategies are names with their arguments.
+    arguments: the field of the section `rescheduling` that each argument becomes. shared: those of them that a scheduling
+    plugin uses itself.
+    """
+
+    switch: str
+    enabled: bool
+    interval: float
+    limits: Mapping[str, float]
+    max_moves: int
+    excluded_namespaces: tuple[str, ...]
+    excluded_pod_selector: LabelSelector | None
+    strategies: Mapping[str, Mapping[str, object]]
+    arguments: Mapping[str, str]
+    shared: Collection[str] = ()
+
+
+@runtime_checkable
+class NamesRescheduling(Protocol):
+    """A plugin whose arguments say how running pods should be moved; `config` makes the rescheduler's settings of them."""
+
+    def named_rescheduling(self) -> NamedRescheduling: ...

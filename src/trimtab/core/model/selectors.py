@@ -16,6 +16,11 @@ MAX_LABEL_VALUE = 63  # of a label
 _NAME = r"[A-Za-z0-9](?:[-A-Za-z0-9_.]{0,61}[A-Za-z0-9])?"
 _KEY = re.compile(rf"(?:[a-z0-9](?:[-a-z0-9.]{{0,251}}[a-z0-9])?/)?{_NAME}")
 _VALUE = re.compile(rf"(?:{_NAME})?")
+# One part of a selector's text: `key=value`, `key!=value`, `key in (a, b)`, `key notin (a, b)`, `key` or `!key`.
+_PART = re.compile(
+    r"\s*(?:!\s*(?P<absent>[^\s=!,()]+)|(?P<key>[^\s=!,()]+)"
+    r"(?:\s*(?P<sign>==?|!=)\s*(?P<value>[^\s=!,()]*)|\s+(?P<word>in|notin)\s*\((?P<values>[^()]*)\))?)\s*(?:,|$)"
+)
 _VALUE_RULE = (
     "a valid label must be an empty string or consist of alphanumeric characters, '-', '_' or '.', and must start and end "
     "with an alphanumeric character (e.g. 'MyValue',  or 'my_value',  or '12345', regex used for validation is "
@@ -90,6 +95,32 @@ def _matches(line: Requirement, value: str | None) -> bool:
         case "Exists":
             return value is not None
     return value is None
+
+
+def parse_selector(text: str) -> LabelSelector | None:
+    """A selector as `kubectl get -l` takes it, all of whose parts must match; None if it is invalid or empty."""
+    labels, lines, at = dict[str, str](), list[Requirement](), 0
+    while at < len(text):
+        if (part := _PART.match(text, at)) is None:
+            return None
+        line, at = _parse_part(part), part.end()
+        if line.operator == "In" and len(line.values) == 1 and line.key not in labels:
+            labels[line.key] = line.values[0]
+        else:
+            lines.append(line)
+    selector = LabelSelector(tuple(labels.items()), tuple(lines))
+    return selector if selector.valid and not selector.empty and not text.rstrip().endswith(",") else None
+
+
+def _parse_part(part: re.Match[str]) -> Requirement:
+    if part["absent"]:
+        return Requirement(part["absent"], "DoesNotExist")
+    if part["sign"]:
+        return Requirement(part["key"], "NotIn" if part["sign"] == "!=" else "In", (part["value"],))
+    if part["word"]:
+        values = tuple(each.strip() for each in part["values"].split(","))
+        return Requirement(part["key"], "In" if part["word"] == "in" else "NotIn", values)
+    return Requirement(part["key"], "Exists")
 
 
 def label_pairs(labels: dict[str, str] | None) -> Pairs:

@@ -1,6 +1,7 @@
-"""Rescheduler: rejects nodes that are too full or under maintenance, and prefers empty ones. It moves no pods.
+"""Rescheduler: rejects nodes that are too full or under maintenance, and prefers empty ones. It moves no pods itself.
 
-The scheduling half of the plugin of this name in scodemay/plugins-improve. Fixed here:
+The scheduling half of the plugin of this name in scodemay/plugins-improve. What its arguments say about moving running pods
+becomes settings of the rescheduler (`named_rescheduling`), if the file itself has `enableReschedulingController`. Fixed here:
 
 - Utilisation is the expected real usage, including pods that no sample shows yet, relative to allocatable. Upstream
   summed requests of running pods over capacity, so it sent pods back to nodes from which its controller had just
@@ -32,6 +33,7 @@ from trimtab.core.framework.interface import (
     Figures,
     Ints,
     Log,
+    NamedRescheduling,
     NamedSource,
     Normalise,
     Reject,
@@ -45,8 +47,8 @@ from trimtab.core.model.change import Change
 from trimtab.core.model.duration import INT64, Duration
 from trimtab.core.model.pod import Pod
 from trimtab.core.model.resources import CPU, MEMORY
-from trimtab.core.model.selectors import Requirement
-from trimtab.core.model.setting import PERCENTAGE, ArgumentError, Support, check_ranges, setting
+from trimtab.core.model.selectors import Requirement, parse_selector
+from trimtab.core.model.setting import PERCENTAGE, ArgumentError, check_ranges, setting
 from trimtab.core.tables import Floats
 
 MAINTENANCE = Requirement("scheduler.alpha.kubernetes.io/maintenance", "In", ("true",))
@@ -59,7 +61,26 @@ NO_ESTIMATE = (0.0, 0.0)
 RESOURCE_NAMES = {CPU: "CPU", MEMORY: "memory"}
 FIGURE_NAMES = ("predicted_cpu_percent", "predicted_memory_percent", "cpu_limit_percent", "memory_limit_percent")
 DEFAULT_INTERVAL = Duration(30)
-STRATEGIES = ("LoadBalancing", "ResourceOptimization", "NodeMaintenance")
+DEFAULT_EXCLUDED = ("kube-system",)
+BALANCING = "LoadBalancing"
+STRATEGIES = (BALANCING, "ResourceOptimization", "NodeMaintenance")
+SWITCH = "enableReschedulingController"
+SHARED_ARGUMENTS = ("cpuThreshold", "memoryThreshold")
+# The field of the section `rescheduling` that each argument becomes.
+RESCHEDULING_FIELDS = {
+    **dict.fromkeys(SHARED_ARGUMENTS, "limits"),
+    "reschedulingInterval": "interval",
+    "excludedNamespaces": "excludedNamespaces",
+    **dict.fromkeys(("enabledStrategies", "imbalanceThreshold"), "strategies"),
+    "maxReschedulePods": "maxMoves",
+    "excludedPodSelector": "excludedPodSelector",
+}
+
+
+def _selector_error(text: str) -> str | None:
+    if not text.strip() or parse_selector(text) is not None:
+        return None
+    return f"{text[:100]!r} is not a selector: write labels such as `key=value`, with commas between them"
 
 
 @dataclass(frozen=True, slots=True)
@@ -75,7 +96,9 @@ class Rescheduler:
     score_scale: ClassVar[int] = utilisation.SCORE_SCALE
 
     cpu_threshold: float = setting(
-        80.0, "80 unless set: a node whose CPU usage is above this percentage gets no new pods", **PERCENTAGE
+        80.0,
+        "80 unless set: a node whose CPU usage is above this percentage gets no new pods; also the limit of moves",
+        **PERCENTAGE,
     )
     memory_threshold: float = setting(80.0, "80 unless set: the same for memory", **PERCENTAGE)
     cpu_score_weight: float = setting(
@@ -92,35 +115,44 @@ class Rescheduler:
         True, "true unless set: a warning Event when a pod brings its node above a threshold"
     )
     enable_rescheduling_controller: bool = setting(
-        True, "rescheduling running pods is not supported yet", support=Support.IGNORED, anyway=(False,)
+        True,
+        "true plans moves of running pods, by the arguments below, and carries none out; only if it is written, see "
+        "[rescheduling.md](rescheduling.md#from-the-rescheduler-plugins-arguments)",
+        omit_default=True,
     )
     rescheduling_interval: Duration = setting(
         DEFAULT_INTERVAL,
-        "rescheduling running pods is not supported yet",
+        "30s unless set: how often moves are planned; 0s is never, else 10s to 24h",
         between=(0, inf),
-        support=Support.IGNORED,
-        anyway=(0,),  # off
+        omit_default=True,
     )
     excluded_namespaces: tuple[str, ...] = setting(
-        ("kube-system",),
-        "rescheduling running pods is not supported yet",
+        DEFAULT_EXCLUDED,
+        "kube-system unless set: pods in these namespaces are never moved",
         validate_item=lambda name: None if name else "a namespace must not be empty: remove it",
-        support=Support.IGNORED,
+        omit_default=True,
     )
     enabled_strategies: tuple[str, ...] = setting(
-        ("LoadBalancing",),
-        "rescheduling running pods is not supported yet",
+        STRATEGIES,
+        f"all unless set: the reasons to move pods, of {', '.join(STRATEGIES)}; none plans nothing",
         choices=STRATEGIES,
-        support=Support.IGNORED,
-        anyway=((),),
+        omit_default=True,
     )
     imbalance_threshold: float = setting(
-        20.0, "rescheduling running pods is not supported yet", **PERCENTAGE, support=Support.IGNORED
+        20.0,
+        "20 unless set: percentage points between the fullest and the emptiest node above which LoadBalancing moves pods",
+        **PERCENTAGE,
+        omit_default=True,
     )
     max_reschedule_pods: int = setting(
-        10, "rescheduling running pods is not supported yet", between=(1, INT64), support=Support.IGNORED
+        10, "10 unless set: how many pods one plan moves at most; up to 1000", between=(1, INT64), omit_default=True
     )
-    excluded_pod_selector: str = setting("", "rescheduling running pods is not supported yet", support=Support.IGNORED)
+    excluded_pod_selector: str = setting(
+        "",
+        "none unless set: pods that match are never moved; as for `kubectl get -l`, so that all of `a=b,c=d` must match",
+        validate=_selector_error,
+        omit_default=True,
+    )
     strict: bool = setting(False, "false unless set: true uses requests over capacity, as the original does")
 
     def __post_init__(self) -> None:
@@ -129,10 +161,28 @@ class Rescheduler:
             raise ArgumentError("cpuScoreWeight", "cpuScoreWeight and memoryScoreWeight are both 0: set at least one")
         if unknown := [each for each in self.enabled_strategies if each not in STRATEGIES]:
             raise ArgumentError("enabledStrategies", f"{unknown[0]!r} is not one of {', '.join(STRATEGIES)}")
+        if error := _selector_error(self.excluded_pod_selector):
+            raise ArgumentError("excludedPodSelector", error)
 
     def named_source(self) -> NamedSource | None:
         """metrics-server, as its project needs, where the file names no other source; `strict` measures nothing."""
         return None if self.strict else NamedSource((), "metrics-server")
+
+    def named_rescheduling(self) -> NamedRescheduling:
+        """As its project's controller reads them; an empty list of namespaces is the default there."""
+        arguments = {BALANCING: {"imbalance_threshold": self.imbalance_threshold}}
+        return NamedRescheduling(
+            SWITCH,
+            self.enable_rescheduling_controller and self.rescheduling_interval > 0 and bool(self.enabled_strategies),
+            self.rescheduling_interval,
+            {CPU: self.cpu_threshold / 100, MEMORY: self.memory_threshold / 100},
+            self.max_reschedule_pods,
+            tuple(dict.fromkeys(self.excluded_namespaces)) or DEFAULT_EXCLUDED,
+            parse_selector(self.excluded_pod_selector),
+            {name: arguments.get(name, {}) for name in self.enabled_strategies},
+            RESCHEDULING_FIELDS,
+            SHARED_ARGUMENTS,
+        )
 
     def signature(self, pod: Pod) -> Hashable:
         return (utilisation.estimate_signature(pod), utilisation.is_daemon_set_pod(pod))

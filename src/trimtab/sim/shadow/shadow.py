@@ -55,8 +55,8 @@ Verdict = Placement | Unschedulable
 
 
 def shadow_settings(settings: Settings) -> Settings:
-    """No answer to a bind ever comes, so nothing may wait for one; and nobody labels nodes."""
-    return replace(settings, max_binds_in_flight=1 << 30, bind_timeout=inf, labels=None)
+    """No answer to a bind ever comes, so nothing may wait for one; and nobody labels nodes or moves pods."""
+    return replace(settings, max_binds_in_flight=1 << 30, bind_timeout=inf, labels=None, rescheduling=None)
 
 
 @dataclass
