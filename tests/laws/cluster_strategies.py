@@ -13,14 +13,14 @@ from msgspec.structs import replace
 
 from tests.build import MIB, asks, cluster, node, pod, prefers, term
 from tests.laws.affinity_strategies import HOSTNAME, ZONE, selector_owners, with_affinity
-from tests.laws.sample_strategies import SOURCES, moment, readings
+from tests.laws.sample_strategies import SOURCES, WHOLE, moment, readings
 from tests.laws.storage_strategies import VOLUMES, storage
 from trimtab.core.cluster.cluster import Cluster
 from trimtab.core.model.affinity import PreferredSchedulingTerm
 from trimtab.core.model.node import Image, Node
 from trimtab.core.model.objects import Object
 from trimtab.core.model.pod import HostPort, Pod
-from trimtab.core.model.readings import Reading
+from trimtab.core.model.readings import Reading, Unit
 from trimtab.core.model.resources import ContainerRequests, PodRequests, pod_requests
 from trimtab.core.model.selectors import NodeSelectorTerm
 from trimtab.core.plugins.gpu_share.devices import GPU_COUNT, GPU_MILLI
@@ -182,11 +182,14 @@ def steps(draw: Any) -> Step:
     """One change; it is given the number of the step, so that what it brings is newer than what was there."""
     name, uid = draw(st.sampled_from(NAMES)), f"uid-{draw(st.sampled_from(PODS))}"
     brought_node, brought_pod, stored = draw(nodes(name)), draw(pods()), draw(storage(NAMES) | selector_owners())
+    times = draw(st.sampled_from((0.25, 0.5, 2.0, 4.0)))
     scrape, source = draw(readings(NAMES, PODS, moment(0))), draw(st.sampled_from(SOURCES))
     ways: tuple[Step, ...] = (
         lambda held, at: _see_node(held, replace(brought_node, version=at)),
         lambda held, at: _see_node(held, replace(brought_node, version=at, uid=str(at))),
         lambda held, at: _relabel(held, brought_node, at),
+        lambda held, at: resize(held, times, at),
+        lambda held, at: measure_all(held, at),
         lambda held, at: _lose_node(held, name),
         lambda held, at: _see_pod(held, replace(brought_pod, version=at, node=name)),
         lambda held, at: _see_pod(held, replace(brought_pod, version=at, node=name, phase="Succeeded")),
@@ -213,6 +216,28 @@ def _relabel(held: Cluster, brought: Node, at: int) -> None:
     row = held.node_table.row.get(brought.name)
     if row is not None:
         held.upsert_node(replace(held.node_table.nodes[row], labels=brought.labels, images=brought.images, version=at))
+
+
+def resize(held: Cluster, times: float, at: int) -> None:
+    """One measured node: its usage stays, and becomes another share of the node. If there is none, all are measured."""
+    trusted = held.view.load.trust("cpu")[: held.view.count] * held.view.load.trust("memory")[: held.view.count]
+    measured = [each for each, trust in zip(held.node_table.nodes, trusted.tolist(), strict=True) if trust > 0]
+    if measured:
+        one = measured[at % len(measured)]
+        room = tuple((name, int(amount * times) if name in WHOLE else amount) for name, amount in one.allocatable)
+        held.upsert_node(replace(one, allocatable=room, version=at))
+    else:
+        measure_all(held, at)
+
+
+def measure_all(held: Cluster, at: int) -> None:
+    held.ingest_samples(tuple(_usage_of_all(held, resource, moment(at)) for resource in ("cpu", "memory")), moment(at))
+
+
+def _usage_of_all(held: Cluster, resource: str, at: float) -> Reading:
+    """Half of each node's capacity."""
+    names = tuple(each.name for each in held.node_table.nodes)
+    return Reading(SOURCES[0], resource, names, (0.5,) * len(names), (at,) * len(names), unit=Unit.FRACTION)
 
 
 def _lose_node(held: Cluster, name: str) -> None:

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import os
+from collections.abc import Hashable
 from dataclasses import dataclass
 from typing import ClassVar
 from unittest.mock import patch
@@ -12,7 +13,8 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 from msgspec.structs import replace
 
-from tests.laws.cluster_strategies import NAMES, Step, clusters, pods, steps
+from tests import build
+from tests.laws.cluster_strategies import NAMES, Step, clusters, measure_all, pods, resize, steps
 from trimtab.config.plugin_args import build_plugin
 from trimtab.config.registry import DEFAULT_PLUGINS, IN_TREE, default_profile
 from trimtab.core.cluster.cluster import Cluster
@@ -34,7 +36,7 @@ from trimtab.core.framework.interface import (
     Rows,
     Score,
 )
-from trimtab.core.framework.profile import TieBreak, multipoint
+from trimtab.core.framework.profile import Profile, TieBreak, multipoint
 from trimtab.core.model.change import Change
 from trimtab.core.model.pod import Pod, PodSpec
 from trimtab.core.plugins.load_aware_scheduling.prod_usage import _Sums, is_prod, prod_usage
@@ -214,6 +216,50 @@ def test_kept_as_fresh(cluster: Cluster, changes: list[Step], asked: list[Pod], 
                     profile.name: list(cached_equals_fresh(cluster, pod, profile, kept)) for profile in PROFILES
                 }
                 assert {} == {name: found for name, found in breaches.items() if found}
+
+
+def stale_after_resizing(cluster: Cluster, pod: Pod, profiles: list[Profile], times: float) -> list[str]:
+    """What is cached wrongly while measured nodes become larger or smaller, one after the other."""
+    kept, found = EvaluationCache(), list[str]()
+    measure_all(cluster, 1)
+    for at in range(1, len(cluster.node_table.nodes) + 2):
+        for profile in profiles:
+            found += [f"{profile.name}: {each}" for each in cached_equals_fresh(cluster, pod, profile, kept)]
+        resize(cluster, times, at + 1)
+    return found
+
+
+@STEP_BY_STEP
+@given(cluster=clusters(), pod=pods(), times=st.sampled_from((0.25, 0.5, 2.0, 4.0)))
+def test_resized_nodes(cluster: Cluster, pod: Pod, times: float) -> None:
+    """A share of a node depends on its size as well as on its load: who reads one declares both."""
+    with patch.object(evaluation, "FULL_UPDATE_FRACTION", 1):
+        assert [] == stale_after_resizing(cluster, pod, PROFILES, times)
+
+
+@dataclass(frozen=True, slots=True)
+class Forgetful:
+    """Reads shares of allocatable memory, and does not say that it depends on that."""
+
+    name: ClassVar[str] = "Forgetful"
+    requeue_on: ClassVar[Change] = Change.LOAD
+    depends_on: ClassVar[Change] = Change.LOAD
+
+    def signature(self, pod: Pod) -> Hashable:
+        return ()
+
+    def filter(self, view: View, pod: Pod, rows: Rows) -> Ints:
+        return np.where(view.used_share("memory") > 0.7, 1, 0)[rows]
+
+    def reasons(self, view: View, pod: Pod, code: int) -> tuple[str, ...]:
+        return ("too little memory is left",)
+
+
+def test_a_forgotten_dependency_is_found() -> None:
+    """On any cluster with two measured nodes, by halving one of them."""
+    held = build.cluster(build.node("a"), build.node("b"))
+    with patch.object(evaluation, "FULL_UPDATE_FRACTION", 1):
+        assert stale_after_resizing(held, build.pod("web"), [multipoint("forgetful", [(Forgetful(), 1)])], 0.5)
 
 
 @OFTEN

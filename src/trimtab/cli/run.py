@@ -21,7 +21,6 @@ from trimtab.cli.serving_flags import SERVING_FLAGS, ServingFlags, read_serving_
 from trimtab.serve.address import DEFAULT_ADDRESS
 
 BAD_INPUT = 2
-CONTROLLERS = ("scheduler", "labeller")
 INVARIANTS_INTERVAL = 60
 MIN_RECORDING_SIZE = 1 << 20
 
@@ -33,6 +32,8 @@ if TYPE_CHECKING:
 
 def parse_controllers(ctx: click.Context, param: click.Parameter, value: str) -> tuple[str, ...]:
     """Names separated by commas, each once."""
+    from trimtab.apps.process import CONTROLLERS
+
     names = tuple(dict.fromkeys(name.strip() for name in value.split(",")))
     if unknown := [name for name in names if name not in CONTROLLERS]:
         raise click.BadParameter(f"unknown controller {unknown[0]!r}: choose from {', '.join(CONTROLLERS)}")
@@ -239,6 +240,14 @@ def default_for(controllers: tuple[str, ...]) -> Configuration:
     if "labeller" in controllers:
         raise click.UsageError("--controllers labeller needs --config FILE with sources and labels")
     return default_configuration()
+
+
+def scheduler_configuration(file: str | None) -> Configuration:
+    """The configuration of a scheduler, of a file or without one; exits with the problems of the file."""
+    from trimtab.cli.config import load_or_exit
+
+    controllers = ("scheduler",)
+    return load_or_exit(config_file_for(controllers, file)) if file else default_for(controllers)
 
 
 def run_process(

@@ -14,7 +14,6 @@ from trimtab.core.model.duration import DAY
 
 if TYPE_CHECKING:
     from trimtab.apps.snapshot.take import Snapshot, SnapshotOptions
-    from trimtab.config.configuration import Configuration
 
 BAD_INPUT = 2
 SUFFIXES = (".json", ".json.gz")
@@ -53,10 +52,11 @@ def command(
     """
     from trimtab.apps.snapshot.measurements import HistoryOptions
     from trimtab.apps.snapshot.take import SnapshotOptions
+    from trimtab.cli.run import scheduler_configuration
 
     _check_file(file)
     _check_history(history, step)
-    configuration = _configuration(config)
+    configuration = scheduler_configuration(config)
     past = HistoryOptions(history, step) if history is not None else None
     options = SnapshotOptions(configuration, past, hash_names, skip_forbidden, _progress)
     sys.exit(_run(options, kubeconfig or configuration.client_connection.kubeconfig, file))
@@ -76,14 +76,6 @@ def _check_history(history: float | None, step: float) -> None:
         raise click.BadParameter("must be between 1s and 24h", param_hint="--step")
     if history is not None and not step <= history <= MAX_STEPS * step:
         raise click.BadParameter(f"must be between one and {MAX_STEPS:,} times --step", param_hint="--history")
-
-
-def _configuration(file: str | None) -> Configuration:
-    from trimtab.cli.config import load_or_exit
-    from trimtab.cli.run import config_file_for, default_for
-
-    controllers = ("scheduler",)
-    return load_or_exit(config_file_for(controllers, file)) if file else default_for(controllers)
 
 
 def _progress(message: str) -> None:

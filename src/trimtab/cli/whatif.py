@@ -41,7 +41,7 @@ class Flags:
 
 
 @dataclass(frozen=True)
-class Change:
+class ChangedScenario:
     """The changed scenario, the settings that go with it, and the question in words."""
 
     question: str
@@ -83,11 +83,13 @@ def command(
     Exit code: 0, or 1 if the change leaves more pods pending, cannot be completed or loses pods, 2 if there is no answer, 130
     if interrupted.
     """
+    from trimtab.cli.run import scheduler_configuration
+
     flags = Flags(drained, add_nodes, remove_nodes, manifests, policy, zones)
     if flags.asked() != 1:
         raise click.UsageError("ask one question: --drain, --add-nodes, --remove-nodes, --pod, --policy or --zones")
     try:
-        sys.exit(_ask(flags, _configuration(config), snapshot, kubeconfig, as_json=as_json))
+        sys.exit(_ask(flags, scheduler_configuration(config), snapshot, kubeconfig, as_json=as_json))
     except KeyboardInterrupt:  # which click ends with 1, as if there were an answer
         click.echo("\ntrimtab: interrupted: there is no answer", err=True)
         sys.exit(INTERRUPTED)
@@ -105,14 +107,6 @@ def _ask(flags: Flags, configuration: Configuration, snapshot: str | None, kubec
     change = _change(scenario, settings, flags)
     _note_stopping(scenario, settings, change.settings)
     return _answer(scenario, settings, change, as_json)
-
-
-def _configuration(file: str | None) -> Configuration:
-    from trimtab.cli.config import load_or_exit
-    from trimtab.cli.run import config_file_for, default_for
-
-    controllers = ("scheduler",)
-    return load_or_exit(config_file_for(controllers, file)) if file else default_for(controllers)
 
 
 def _fail(message: str) -> NoReturn:
@@ -171,7 +165,7 @@ def _note_stopping(scenario: Scenario, *used: Settings) -> None:
 # --- the question
 
 
-def _change(scenario: Scenario, settings: Settings, flags: Flags) -> Change:
+def _change(scenario: Scenario, settings: Settings, flags: Flags) -> ChangedScenario:
     from trimtab.apps.simulate.policies import trusting_samples
     from trimtab.apps.whatif.text import counted
     from trimtab.sim import whatif
@@ -180,26 +174,27 @@ def _change(scenario: Scenario, settings: Settings, flags: Flags) -> Change:
     if flags.drained:
         _check_nodes("--drain", flags.drained, scenario)
         changed = whatif.drain(scenario, flags.drained)
-        return Change(f"{_joined(dict.fromkeys(flags.drained))} were drained", changed, settings)
+        return ChangedScenario(f"{_joined(dict.fromkeys(flags.drained))} were drained", changed, settings)
     if flags.add_nodes:
         question = f"there were {counted(flags.add_nodes, 'node')} more"
-        return Change(question, whatif.add_nodes(scenario, flags.add_nodes), settings)
+        return ChangedScenario(question, whatif.add_nodes(scenario, flags.add_nodes), settings)
     if flags.remove_nodes:
         return _without_nodes(scenario, settings, flags.remove_nodes)
     if flags.manifests:
         return _with_pods(scenario, settings, flags.manifests)
     policy = flags.policy or ""
     chosen = trusting_samples(_policy(policy).settings, scenario)
-    return Change(f"{policy} had placed every pod", place_again(scenario), chosen)
+    return ChangedScenario(f"{policy} had placed every pod", place_again(scenario), chosen)
 
 
 def _policy(given: str) -> Configuration:
     """A file or, as for `trimtab simulate`, the name of a template or of a shipped policy."""
     from trimtab.apps.plugins import PluginError
     from trimtab.apps.simulate.policies import find_policy, is_file_name, read_configuration
+    from trimtab.cli.run import scheduler_configuration
 
     if is_file_name(given):
-        return _configuration(given)
+        return scheduler_configuration(given)
     try:
         return read_configuration(find_policy(given))
     except (ConfigError, PluginError) as error:
@@ -218,17 +213,17 @@ def _check_nodes(flag: str, names: Iterable[str], scenario: Scenario) -> None:
             _fail(f"{flag}: there is no node {name!r}{did_you_mean(name, known)}")
 
 
-def _without_nodes(scenario: Scenario, settings: Settings, count: int) -> Change:
+def _without_nodes(scenario: Scenario, settings: Settings, count: int) -> ChangedScenario:
     from trimtab.apps.whatif.text import counted
     from trimtab.sim.whatif import remove_nodes, workers
 
     if count >= (there := len(workers(scenario))):
         _fail(f"--remove-nodes: the cluster has {counted(there, 'worker node')}, and at least one must stay")
     changed, names = remove_nodes(scenario, count)
-    return Change(f"{_joined(names)} were removed", changed, settings)
+    return ChangedScenario(f"{_joined(names)} were removed", changed, settings)
 
 
-def _with_pods(scenario: Scenario, settings: Settings, files: tuple[str, ...]) -> Change:
+def _with_pods(scenario: Scenario, settings: Settings, files: tuple[str, ...]) -> ChangedScenario:
     from trimtab.apps.whatif.manifests import read_manifests
     from trimtab.sim.whatif import add_pods
 
@@ -241,13 +236,13 @@ def _with_pods(scenario: Scenario, settings: Settings, files: tuple[str, ...]) -
     pods = [pod for each in found for pod in each.pods]
     _check_nodes("--pod", [pod.node_name for pod in pods if pod.node_name], scenario)
     changed = add_pods(scenario, pods)
-    return Change(f"the pods of {_joined(files)} were created", changed, settings)
+    return ChangedScenario(f"the pods of {_joined(files)} were created", changed, settings)
 
 
 # --- the answer
 
 
-def _answer(scenario: Scenario, settings: Settings, change: Change, as_json: bool) -> int:
+def _answer(scenario: Scenario, settings: Settings, change: ChangedScenario, as_json: bool) -> int:
     import msgspec
 
     from trimtab.apps.whatif.text import answer_lines

@@ -185,7 +185,7 @@ class Deployment(PodOwner):
             self.world.delete_pod(pod.uid)
 
 
-class StatefulSets(PodOwner):
+class StatefulSetOwner(PodOwner):
     """Ordinals in order: each waits until its predecessor is ready, and an update goes from the last to the first."""
 
     def announce(self) -> None:
@@ -301,7 +301,7 @@ def _required_node(pod: Pod) -> str:
 
 OWNERS: Mapping[OwnerKind, Callable[[World, Workload], PodOwner]] = {
     OwnerKind.DEPLOYMENT: Deployment,
-    OwnerKind.STATEFUL_SET: StatefulSets,
+    OwnerKind.STATEFUL_SET: StatefulSetOwner,
     OwnerKind.JOB: Job,
     OwnerKind.DAEMON_SET: DaemonSet,
     OwnerKind.POD: BarePods,

@@ -17,7 +17,7 @@ from trimtab.config.config_node import Report
 from trimtab.core.model.resources import MIB
 from trimtab.sim.scenario import Scenario
 from trimtab.sim.traces.options import TraceOptions
-from trimtab.sim.traces.recording import RecordedPod, Recording, to_scenario, vary
+from trimtab.sim.traces.recording import RecordedPod, RecordedTrace, to_scenario, vary
 from trimtab.sim.traces.tables import Row, UsageArray, fail, find_file, read_lines, read_rows
 
 STEP = 300.0
@@ -40,7 +40,7 @@ def load_planetlab(options: TraceOptions, seed: int) -> Scenario:
     nodes = tuple(
         (f"host-{number}", HOST_CORES * HOST_MIPS[number % 2], HOST_MEMORY) for number in range(options.nodes or HOSTS)
     )
-    recording = Recording(f"planetlab-{day}", nodes, pods, STEPS, STEP)
+    recording = RecordedTrace(f"planetlab-{day}", nodes, pods, STEPS, STEP)
     return to_scenario(vary(recording, options), labels=False)
 
 

@@ -20,7 +20,7 @@ from trimtab.core.model.duration import DAY
 from trimtab.core.model.resources import MIB
 from trimtab.sim.scenario import Scenario
 from trimtab.sim.traces.options import TraceOptions
-from trimtab.sim.traces.recording import RecordedPod, Recording, to_scenario, vary
+from trimtab.sim.traces.recording import RecordedPod, RecordedTrace, to_scenario, vary
 from trimtab.sim.traces.tables import Row, UsageArray, fail, find_file, read_rows
 
 NODE_COLUMNS = ("node", "cpu_milli", "memory_mib")
@@ -53,10 +53,10 @@ class _ListedPod(Struct, frozen=True):
 
 def load_pod_trace(options: TraceOptions, seed: int) -> Scenario:
     """The trace in the folder as a scenario; raises ConfigError."""
-    return to_scenario(vary(read_recording(options.folder), options), options.labels)
+    return to_scenario(vary(read_trace(options.folder), options), options.labels)
 
 
-def read_recording(folder: Path) -> Recording:
+def read_trace(folder: Path) -> RecordedTrace:
     """The trace in this folder; raises ConfigError with the problems of the first file that has any."""
     meta = _meta(find_file(folder, ["meta.json"]))
     node_file, pod_file = find_file(folder, ["nodes.csv"]), find_file(folder, ["pods.csv"])
@@ -67,7 +67,7 @@ def read_recording(folder: Path) -> Recording:
     _check_count(pod_file, "pods", len(listed), meta.pods)
     pods = _with_usage(usage_file, listed, meta)
     _check_count(usage_file, "pods", len(pods), len(listed))
-    return Recording(
+    return RecordedTrace(
         meta.name,
         tuple((name, *size) for name, size in nodes.items()),
         tuple(sorted(pods.values(), key=lambda pod: listed[pod.name].arrival)),

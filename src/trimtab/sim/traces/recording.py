@@ -53,7 +53,7 @@ class RecordedPod(Struct, frozen=True):
         return max(self.limit[0], self.request[0], 1), max(self.limit[1], self.request[1], 1)
 
 
-class Recording(Struct, frozen=True):
+class RecordedTrace(Struct, frozen=True):
     """Nodes as (name, millicores, bytes), pods in the order of the file, and the number of steps."""
 
     name: str
@@ -64,7 +64,7 @@ class Recording(Struct, frozen=True):
     warm_up: int = 0
 
 
-def vary(recording: Recording, options: TraceOptions) -> Recording:
+def vary(recording: RecordedTrace, options: TraceOptions) -> RecordedTrace:
     """The recording with all options applied."""
     pods = recording.pods
     if options.requests != 1.0:
@@ -131,7 +131,7 @@ def _staggered(pods: tuple[RecordedPod, ...], seconds: float, step: float, steps
             yield replace(pod, first=first, cpu=pod.cpu[:kept], memory=pod.memory[:kept])
 
 
-def to_scenario(recording: Recording, labels: bool) -> Scenario:
+def to_scenario(recording: RecordedTrace, labels: bool) -> Scenario:
     """Replays the recording; labels: its pods have labels, and their apps Services."""
     apps = dict.fromkeys(pod.app for pod in recording.pods if pod.app) if labels else {}
     services: tuple[Object, ...] = tuple(_service(app) for app in apps)
