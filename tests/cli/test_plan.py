@@ -125,7 +125,7 @@ def test_nothing_is_planned(options: dict[str, Any], message: str, tmp_path: Pat
         (("--scheduler-config", "batch"), "trimtab: --scheduler-config: 'batch' is not NAME=FILE, such as"),
         (("--scheduler-config", "batch=GOOD"), "good.yaml has no profile batch: it has default-scheduler"),
         (("--scheduler-config", "default-scheduler=GOOD") * 2, "default-scheduler is given twice: leave one out"),
-        (("--snapshot", "GOOD"), "good.yaml: JSON is malformed"),
+        (("--snapshot", "GOOD"), "good.yaml: is not JSON"),
         (("--snapshot", "/nonexistent"), "trimtab: /nonexistent: cannot be read: No such file or directory"),
         (("-o", "/nonexistent/plan.json"), "-o: /nonexistent/plan.json cannot be written: there is no directory"),
         (("--whynot",), "No such option '--whynot'"),

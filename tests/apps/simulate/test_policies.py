@@ -170,4 +170,4 @@ def test_a_template_plans_nothing_in_a_simulation(name: str) -> None:
     policy = find_policy(name)
     observing = read_configuration(policy).settings.rescheduling
     assert observing is not None and Mode.OBSERVE is observing.mode
-    assert settings_of(policy, 30.0).rescheduling is None
+    assert settings_of(policy, measured(30.0)).rescheduling is None

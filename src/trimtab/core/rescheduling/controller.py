@@ -1,4 +1,4 @@
-"""The rescheduling controller: plans at its interval, whenever new samples have come, and sees each move through.
+"""The rescheduling controller: plans at its interval, and sees each move through.
 
     planned ──Evict──▶ evicting ──done──▶ replacing ──replacement has a node──▶ (ended)
                           │                   │
@@ -17,7 +17,7 @@ from typing import ClassVar
 from msgspec import Struct
 
 from trimtab.core.controllers import Changed, Controller, EngineState, Output
-from trimtab.core.model.events import Event, EvictDone, EvictFailed, LeaseLost, PodUpserted, SamplesRead, SettingsRead
+from trimtab.core.model.events import Event, EvictDone, EvictFailed, LeaseLost, PodUpserted, SettingsRead
 from trimtab.core.model.instructions import Evict, Nominate
 from trimtab.core.model.plan import Move, Plan
 from trimtab.core.model.pod import Pod
@@ -36,7 +36,6 @@ from trimtab.core.rescheduling.settings import Mode, ReschedulingSettings
 from trimtab.core.rescheduling.strategies.interface import StrategyContext
 
 REPLACEMENT_TIMEOUT = 300.0
-EARLY = 0.1  # of an interval, by which samples may come before it is over
 
 
 class MoveUnderWay(Struct):
@@ -51,7 +50,7 @@ class MoveUnderWay(Struct):
 class Rescheduling(Controller):
     """Idle without settings."""
 
-    listens_to: ClassVar[frozenset[type] | None] = frozenset({PodUpserted, SamplesRead, SettingsRead, LeaseLost})
+    listens_to: ClassVar[frozenset[type] | None] = frozenset({PodUpserted, SettingsRead, LeaseLost})
     answers: ClassVar[frozenset[type]] = frozenset({EvictDone, EvictFailed})
 
     def __init__(self, state: EngineState) -> None:
@@ -83,8 +82,6 @@ class Rescheduling(Controller):
         event = changed.event
         if isinstance(event, PodUpserted):
             return self._pod_upserted(changed.after, event.at) if self.under_way else ()
-        if isinstance(event, SamplesRead):
-            return self._plan_if_due(event.at, EARLY)
         self._planner = None
         if isinstance(event, SettingsRead):
             self._apply_settings()
@@ -117,14 +114,8 @@ class Rescheduling(Controller):
     # --- planning
 
     def tick(self, now: float) -> Sequence[Output]:
-        """Where no samples come any more, a plan still says why nothing is moved."""
-        return self._plan_if_due(now, -1.0)
-
-    def _plan_if_due(self, now: float, early: float) -> Sequence[Output]:
         settings = self.settings
-        if settings is None or not self.state.may_decide or self._planner is not None:
-            return ()
-        if now < self._next_plan - early * settings.interval:
+        if settings is None or not self.state.may_decide or self._planner is not None or now < self._next_plan:
             return ()
         self._next_plan = now + settings.interval
         if settings.rivals:
