@@ -6,7 +6,7 @@ import numpy as np
 import pytest
 
 from trimtab.sim.traces.options import TraceOptions
-from trimtab.sim.traces.recording import RecordedPod, Recording, vary
+from trimtab.sim.traces.recording import RecordedPod, RecordedTrace, vary
 
 APPS = 40
 LONG, SHORT = 8, 2  # lifetimes in steps
@@ -20,7 +20,7 @@ def recorded(app: int) -> RecordedPod:
     return RecordedPod(f"pod-{app}", f"app-{app}", limit, limit, 0, share * limit[0], share * limit[1])
 
 
-RECORDING = Recording("x", (("n", 1, 1),), tuple(recorded(app) for app in range(APPS)), LONG, 300.0)
+RECORDING = RecordedTrace("x", (("n", 1, 1),), tuple(recorded(app) for app in range(APPS)), LONG, 300.0)
 
 
 def shares(number: int) -> list[int]:
