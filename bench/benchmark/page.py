@@ -41,6 +41,7 @@ Every policy, on public traces and on the scenarios that Trimtab ships, with the
   noise.
 - `NAME-strict` is a policy as its origin behaves: its own window, freshness and estimates, its filter on. Without `-strict`
   it has Trimtab's accounting of pods that no sample shows yet, its trust in samples and finer scores.
+- On variants of k8s-mix-a only {baseline} and those policies are run that came near the best on the published one.
 - A policy with a filter may look good because it leaves pods pending: read the last two columns, too.
 
 """
