@@ -75,9 +75,10 @@ class MoveMeter:
         if before is not None and not before.terminating and (after is None or after.terminating):
             if before.owner is not None and self.world.lives[before.uid].left == MOVED:
                 self._pod_left(before, before.owner.uid)
-        elif after is not None and after.node and not (before is not None and before.node) and after.owner is not None:
-            if self._left.get(after.owner.uid):
-                self._replacement_bound(after, *self._left[after.owner.uid].popleft())
+        elif after is not None and after.node and (before is None or not before.node):
+            owner = "" if after.owner is None else after.owner.uid
+            if self._left.get(owner):
+                self._replacement_bound(after, *self._left[owner].popleft())
 
     def _pod_left(self, pod: Pod, owner: str) -> None:
         row, used = self.world.usage.rows[pod.node], self._usage_before(pod.uid)
