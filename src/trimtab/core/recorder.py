@@ -8,6 +8,7 @@ from typing import NamedTuple
 from trimtab.core.framework.evaluation import NO_TIMER, PluginTimer
 from trimtab.core.framework.explain import Explanation
 from trimtab.core.framework.interface import Figures
+from trimtab.core.model.ledger import MoveRecord
 
 
 class StageReport(NamedTuple):
@@ -83,3 +84,6 @@ class MetricsRecorder:
 
     def label_contested(self, node: str) -> None:
         """Another client keeps reverting our labels on this node."""
+
+    def move_changed(self, record: MoveRecord) -> None:
+        """A move was charged, or has come further."""

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from msgspec import Struct
 
+from trimtab.core.model.ledger import Ledger
 from trimtab.core.model.taints import Taint
 
 
@@ -75,6 +76,36 @@ class Evict(Struct, frozen=True, tag=True):
     reason: str
 
 
+class ReadLedger(Struct, frozen=True, tag=True):
+    """Read the ledger of moves; one that does not exist is empty."""
+
+
+class WriteLedger(Struct, frozen=True, tag=True):
+    """Write the ledger of moves, unless somebody wrote it since it was read or written at `version`."""
+
+    ledger: Ledger
+    version: str
+
+
+class StartSurge(Struct, frozen=True, tag=True):
+    """Add one replica to the workload of the pod of this UID, for its replacement."""
+
+    uid: str
+    namespace: str
+    kind: str  # Deployment or ReplicaSet
+    workload: str
+
+
+class EndSurge(Struct, frozen=True, tag=True):
+    """Take back the replica that was added for the pod of this UID; `leaves` is the name of the pod to give up."""
+
+    uid: str
+    namespace: str
+    kind: str
+    workload: str
+    leaves: str = ""
+
+
 class BindVolume(Struct, frozen=True, tag=True):
     """Set the volume's claimRef, if it is still at this version; the pod of this UID waits for it."""
 
@@ -116,5 +147,18 @@ class LabelNode(Struct, frozen=True, tag=True):
 
 
 Instruction = (
-    Bind | GetPod | EmitEvent | SetUnschedulable | Nominate | Preempt | BindVolume | SelectNode | LabelNode | Evict
+    Bind
+    | GetPod
+    | EmitEvent
+    | SetUnschedulable
+    | Nominate
+    | Preempt
+    | BindVolume
+    | SelectNode
+    | LabelNode
+    | Evict
+    | ReadLedger
+    | WriteLedger
+    | StartSurge
+    | EndSurge
 )

@@ -12,6 +12,7 @@ from trimtab.core.model.resources import CPU, MEMORY
 from trimtab.core.model.selectors import LabelSelector
 from trimtab.core.model.setting import INT32, ParsedFields, Setting, setting
 from trimtab.core.rescheduling.calendar import Window
+from trimtab.core.rescheduling.move_budgets import DEFAULT_BUDGETS, Budgets
 from trimtab.core.rescheduling.strategies.interface import RivalStrategy, Strategy
 from trimtab.core.rescheduling.strategies.resource_optimization import ResourceOptimization
 
@@ -19,10 +20,18 @@ INTERVAL, COOLDOWN = 300.0, 1800.0
 
 
 class Mode(StrEnum):
-    """Whether moves are only planned, or carried out."""
+    """Whether moves are only planned, wait for approval, or are carried out."""
 
     OBSERVE = "observe"
     AUTO = "auto"
+
+
+class Method(StrEnum):
+    """How pods are moved."""
+
+    REPLACEMENT_FIRST = "replacementFirst"
+    REPLACEMENT_ONLY = "replacementOnly"
+    EVICTION = "eviction"
 
 
 # What a move must gain, by name: the fewer moves, the calmer.
@@ -61,6 +70,23 @@ class ReschedulingSettings:
         (ResourceOptimization(),),
         "ResourceOptimization unless set: the reasons to move pods, by name, or by `name` and `args`; see "
         "[rescheduling.md](rescheduling.md#strategies)",
+    )
+    method: Method = setting(
+        Method.REPLACEMENT_FIRST,
+        "`replacementFirst` unless set: a Deployment or ReplicaSet gets a further replica, and the pod leaves when that is "
+        "ready; all others are evicted. `replacementOnly` never evicts, `eviction` always",
+    )
+    budgets: Budgets = field(
+        default_factory=lambda: DEFAULT_BUDGETS,
+        metadata={
+            "setting": Setting(
+                "100 an hour in the `cluster`, 60 in a `zone`, 50 in a `namespace`, 20 on a `node` and 6 in a `workload` "
+                "unless set: each with `moves` and `within`; one that is left out keeps its default"
+            )
+        },
+    )
+    max_in_progress: int = setting(
+        10, "10 unless set: how many moves may wait for their replacement's node at a time", between=(1, 100)
     )
     max_moves: int = setting(20, "20 unless set: how many pods one plan moves at most", between=(1, 1000))
     cooldown: float = setting(

@@ -12,13 +12,13 @@ from functools import cached_property
 from typing import NamedTuple
 
 from trimtab.core.cluster.cluster import Cluster
+from trimtab.core.model.ledger import OwnerSlot
 from trimtab.core.model.objects import PodDisruptionBudget
 from trimtab.core.model.pod import Owner, Pod
 from trimtab.core.rescheduling.settings import ReschedulingSettings
 
 REVISION = "controller-revision-hash"  # of StatefulSets
 TEMPLATE_HASHES = ("pod-template-hash", "rollouts-pod-template-hash")  # of Deployments, and of Argo Rollouts
-OwnerSlot = tuple[str, str, str]  # namespace, the owner's UID, and the name of a StatefulSet's pod
 
 
 def owner_slot(pod: Pod) -> OwnerSlot:
@@ -37,8 +37,13 @@ def workload_name(pod: Pod, owner: Owner) -> str:
     return f"{owner.kind} {owner.name}"
 
 
+def can_surge(pod: Pod) -> bool:
+    """Whether its workload may have one replica more for a while: a Deployment, or a ReplicaSet of nobody else."""
+    return pod.owner is not None and pod.owner.kind == "ReplicaSet" and TEMPLATE_HASHES[1] not in pod.labels
+
+
 class UnderWay(NamedTuple):
-    """A move whose replacement does not have a node yet; `replacement` is its UID, empty if it was not seen."""
+    """A move whose replacement is not ready yet; `replacement` is its UID, empty if it was not seen."""
 
     slot: OwnerSlot
     replacement: str = ""
@@ -63,7 +68,8 @@ class GuardContext:
     """For one plan: what is grouped here is grouped once.
 
     `holds` are the owners' pods that must not be moved again before that time; `under_way` the moves by the UID of the pod
-    that leaves; `forbidden` the kinds that may not be listed, with the API server's message.
+    that leaves; `forbidden` the kinds that may not be listed, with the API server's message. `stopped` is why the process
+    itself moves nothing; `evicting` is set where the pod will be evicted, whatever the settings prefer.
     """
 
     cluster: Cluster
@@ -72,6 +78,8 @@ class GuardContext:
     holds: Mapping[OwnerSlot, float] = field(default_factory=dict)
     under_way: Mapping[str, UnderWay] = field(default_factory=dict)
     forbidden: Mapping[str, str] = field(default_factory=dict)
+    stopped: str = ""
+    evicting: bool = False
 
     @cached_property
     def moving(self) -> frozenset[str]:
