@@ -123,11 +123,13 @@ def _parse_kube_scheduler(
         root.report.finish()
     assert version is not None
     entries = checked_fields(root, "", version.extra_fields)
-    initial, longest = _parse_backoff(parse_entries(root, entries, fields_of(_TopLevel)))
+    top_level = parse_entries(root, entries, fields_of(_TopLevel))
+    initial, longest = _parse_backoff(top_level)
     if "extenders" in entries:
         entries["extenders"].items()
     catalogue = PluginCatalogue(_available_plugins(root.report, extra), version)
-    parsed = parse_profiles(_profile_nodes(entries, root), catalogue)
+    percentage = top_level.values.get("percentage_of_nodes_to_score", 0)
+    parsed = parse_profiles(_profile_nodes(entries, root), catalogue, percentage)
     profiles = tuple(each.profile for each in parsed)
     leader = _parse_leader_election(_section(entries, "leaderElection", root), {each.name for each in profiles})
     connection = _parse_client_connection(_section(entries, "clientConnection", root))

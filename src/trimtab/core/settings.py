@@ -20,7 +20,8 @@ class Settings:
     rescheduler's settings.
 
     A process without profiles schedules no pods; one without `labels` labels none, and one without `rescheduling` moves
-    none. Without profiles and `rescheduling` it watches nodes alone.
+    none. Without profiles and `rescheduling` it watches nodes alone. `other_schedulers` are the profiles, by name, by which
+    another process schedules: their pods are only planned for.
     """
 
     profiles: tuple[Profile, ...]
@@ -32,6 +33,7 @@ class Settings:
     bind_timeout: float = 30.0  # after which an unanswered or unconfirmed bind is read back
     labels: LabellingSettings | None = None
     rescheduling: ReschedulingSettings | None = None
+    other_schedulers: frozenset[str] = frozenset()
 
     @property
     def kinds(self) -> tuple[str, ...]:

@@ -58,19 +58,23 @@ class PlannedMoves(NamedTuple):
 
 def settings_for(configuration: Configuration, other_schedulers: Mapping[str, Profile]) -> Settings:
     """What to plan with: moves are never carried out, and pods of default-scheduler fit where its stock profile says so,
-    unless the configuration or `other_schedulers` have another profile of that name.
+    unless the configuration or `other_schedulers` have another profile of that name. Only profiles of the configuration are
+    ours: where pods of all others go, their scheduler alone decides.
 
     Raises NothingPlanned for strategies that only a simulation may run.
     """
     if reason := why_only_simulated(configuration.settings.rescheduling):
         raise NothingPlanned(reason)
-    profiles = {
-        DEFAULT_SCHEDULER: default_profile(DEFAULT_SCHEDULER),
-        **{each.name: each for each in configuration.settings.profiles},
-        **other_schedulers,
-    }
+    ours = {each.name: each for each in configuration.settings.profiles}
+    profiles = {DEFAULT_SCHEDULER: default_profile(DEFAULT_SCHEDULER), **ours, **other_schedulers}
     rescheduling = replace(configuration.settings.rescheduling or ReschedulingSettings(), mode=Mode.OBSERVE)
-    return replace(configuration.settings, profiles=tuple(profiles.values()), labels=None, rescheduling=rescheduling)
+    return replace(
+        configuration.settings,
+        profiles=tuple(profiles.values()),
+        labels=None,
+        rescheduling=rescheduling,
+        other_schedulers=frozenset((profiles.keys() - ours.keys()) | other_schedulers.keys()),
+    )
 
 
 def make_plan(snapshot: ClusterSnapshot, settings: Settings) -> PlannedMoves:

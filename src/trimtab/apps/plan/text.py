@@ -50,6 +50,15 @@ def _move_lines(move: Move) -> Iterator[Line]:
     yield ("  ~ ", "bold yellow"), (move.pod, "bold"), (f"  {move.source} → {move.goes_to}", "")
     yield ("      why   ", "dim"), (f"{move.strategy}: {move.reason}", "")
     yield ("      gain  ", "dim"), (f"{move.gain:.1f}, cost {move.cost:.1f}", "")
+    if move.could_choose:
+        yield ("      or    ", "dim"), (_other_choices(move.could_choose), "")
+
+
+def _other_choices(could_choose: tuple[str, ...]) -> str:
+    """All but the target."""
+    shown, others = ", ".join(could_choose[1 : EXAMPLES + 1]), len(could_choose) - 1
+    more = f" and {others - EXAMPLES:,} more" if others > EXAMPLES else ""
+    return f"{shown}{more}: its scheduler could choose any, and the gain is the least"
 
 
 def nothing_to_move(planned: PlannedMoves) -> str:

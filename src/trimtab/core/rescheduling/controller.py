@@ -140,7 +140,7 @@ class Rescheduling(Controller):
         if refused is not None:
             return [Plan(now, refusals=(refused,))]
         frozen = replace(context, cluster=self.state.cluster.fork())  # the plan takes several turns
-        self._planner = Planner(frozen, self.state.settings.profile_of)
+        self._planner = Planner(frozen, self.state.settings.profile_of, self.state.settings.other_schedulers)
         self._steps = self._planner.steps()
         return []
 

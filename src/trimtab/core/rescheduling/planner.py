@@ -6,6 +6,9 @@
 
 A pair must gain more than the pod's disruption costs, and must not bring the target above a limit. Each move counts for
 the next one: in the load of both nodes, and on the fork of the cluster on which moves are rehearsed.
+
+The replacement of a pod that another process schedules may go to any node that its scheduler could choose. Each of them must
+be worth the move, and the least of their gains is what the pod is compared by.
 """
 
 from __future__ import annotations
@@ -27,6 +30,16 @@ from trimtab.core.tables import Bools, Floats, Index
 
 MAX_TARGETS = 64
 NEVER = -np.inf
+NO_OTHER_NODE = "its scheduler would find no other node for it"
+
+
+class Choice(NamedTuple):
+    """Another scheduler's: the rows that it could choose, the least that one of them gains net, and how many moves had been
+    made when it was rehearsed."""
+
+    rows: Index
+    net: float
+    after: int
 
 
 class Candidate(NamedTuple):
@@ -42,6 +55,7 @@ class Source:
     def __init__(self, suggestion: Suggestion, row: int, candidates: Sequence[Candidate], pods: PodLoad) -> None:
         self.suggestion, self.row, self.candidates, self.pods = suggestion, row, candidates, pods
         self.costs = np.array([each.cost - suggestion.worth for each in candidates])
+        self.choices: dict[int, Choice] = {}  # by number of the candidate
         self.possible: Bools = np.zeros((len(candidates), 0), dtype=np.bool_)
         self._relief: Floats = np.zeros(len(candidates))
         self._losses: Floats = np.zeros((len(candidates), 0))
@@ -67,26 +81,46 @@ class Source:
             if pod.uid == moved.uid or (pod.owner is not None and pod.owner == moved.owner):
                 self.possible[number] = False
 
+    def net_gains(self, load: NodeLoad, number: int, rows: Index) -> tuple[Floats, Bools]:
+        """Of one candidate on these rows, and whether it fits there."""
+        pod = self.pod_load(number)
+        gains = self._relief[number] - load.losses_with(rows, pod)[0] - self.costs[number]
+        return gains, load.fits(rows, pod)[0]
+
+    def pod_load(self, number: int) -> PodLoad:
+        return PodLoad(self.pods.slots[[number]], self.pods.usage[:, [number]])
+
     def best(self) -> tuple[float, int, int]:
         """Net gain, pod and column of the best possible pair."""
         if not self.possible.size:
             return NEVER, 0, 0
         gains = self._relief[:, None] - self._losses
         net = np.where(self.possible & self._fits, gains - self.costs[:, None], NEVER)
+        for number, choice in self.choices.items():
+            net[number] = np.minimum(net[number], choice.net)
         pod, column = divmod(int(net.argmax()), net.shape[1])
         return float(net[pod, column]), pod, column
 
 
 class Planner:
-    """One plan. `steps` is advanced until it ends; then `plan` has the result."""
+    """One plan. `steps` is advanced until it ends; then `plan` has the result.
 
-    def __init__(self, guards: GuardContext, profile_of: Callable[[str], Profile | None]) -> None:
-        self.guards, self._profile_of = guards, profile_of
+    `other_schedulers` are those of other processes: where their pods go is not the plan's to say.
+    """
+
+    def __init__(
+        self,
+        guards: GuardContext,
+        profile_of: Callable[[str], Profile | None],
+        other_schedulers: frozenset[str] = frozenset(),
+    ) -> None:
+        self.guards, self._profile_of, self._other_schedulers = guards, profile_of, other_schedulers
         self.cluster, self.settings, self.now = guards.cluster, guards.settings, guards.now
         self.rehearsal = Rehearsal(self.cluster, profile_of)
         self.moves: list[Move] = []
         self.refusals: dict[str, Refusal] = {}  # by subject
         self.plan: Plan | None = None
+        self._open: Bools = np.zeros(0, dtype=np.bool_)  # by row: whether pods may be moved there
 
     def steps(self) -> Iterator[None]:
         load = NodeLoad(self.cluster, self.settings.limits)
@@ -136,20 +170,18 @@ class Planner:
         for strategy in self.settings.suggesting:
             if isinstance(strategy, AvoidsTargets):
                 known &= ~strategy.avoid(context)
-        rows = np.flatnonzero(known)
+        self._open, rows = known, np.flatnonzero(known)
         return rows[np.argsort(load.penalty[rows], kind="stable")][:MAX_TARGETS]
 
     def _possible(self, source: Source, targets: Index) -> Bools:
         """The targets that the strategy allows and whose requests leave room, as a first sieve; not the node itself."""
-        view, allowed = self.cluster.view, source.suggestion.targets
+        view = self.cluster.view
         possible = np.ones((len(source.candidates), len(targets)), dtype=np.bool_)
         for name in dict.fromkeys(name for each in source.candidates for name, _ in each.pod.requests.amounts):
             wanted = np.array([each.pod.requests.of(name) for each in source.candidates])
             possible &= wanted[:, None] <= (view.allocatable(name) - view.requested(name))[targets]
         possible[:, targets == source.row] = False
-        if allowed:
-            possible &= view.rows_named(allowed)[targets]
-        return possible
+        return possible & self._suggested(source)[targets]
 
     def _next(self, load: NodeLoad, sources: list[Source], targets: Index) -> bool:
         """Make the best move, or find out that it is not possible; False if no pair is worth its cost."""
@@ -159,15 +191,62 @@ class Planner:
         if net <= 0:
             return False
         pod = source.candidates[pod_number].pod
+        if pod.scheduler_name in self._other_schedulers:
+            self._leave_choice(load, sources, targets, source, pod_number)
+            return True
         feasible = self.rehearsal.feasible(pod)
         if feasible is None:
-            self._refuse(pod, "scheduler", f"the rules of its scheduler, {pod.scheduler_name}, are not known")
+            self._refuse(pod, "scheduler", unknown_rules(pod))
         elif not feasible[targets].any():
-            self._refuse(pod, "rehearsal", "its scheduler would find no other node for it")
+            self._refuse(pod, "rehearsal", NO_OTHER_NODE)
         source.possible[pod_number] &= False if feasible is None else feasible[targets]
         if source.possible[pod_number, column]:
-            self._move(load, sources, targets, source, pod_number, int(targets[column]), net)
+            self._move(load, sources, targets, source, pod_number, targets[[column]], net)
         return True
+
+    def _leave_choice(
+        self, load: NodeLoad, sources: Sequence[Source], targets: Index, source: Source, number: int
+    ) -> None:
+        """Find out where its scheduler could place the pod, or move it if that is known of the cluster as it is now."""
+        choice = source.choices.get(number)
+        if choice is not None and choice.after == len(self.moves):
+            self._move(load, sources, targets, source, number, choice.rows, choice.net)
+            return
+        found = self._choice(load, source, number)
+        if isinstance(found, Choice):
+            source.choices[number] = found
+        else:
+            self._refuse(source.candidates[number].pod, *found)
+            source.possible[number] = False
+
+    def _choice(self, load: NodeLoad, source: Source, number: int) -> Choice | tuple[str, str]:
+        """Or guard and reason, if one of the nodes that its scheduler could choose is not worth the move."""
+        pod, cost = source.candidates[number]
+        rows = self.rehearsal.could_choose(pod)
+        if rows is None:
+            return "scheduler", unknown_rules(pod)
+        if not len(rows):
+            return "rehearsal", NO_OTHER_NODE
+        net, fits = source.net_gains(load, number, rows)
+        gain = net + cost - source.suggestion.worth
+        for wrong, why in (
+            (rows == source.row, "where it is now"),
+            (~self._open[rows], "to which no pod should be moved"),
+            (~self._suggested(source)[rows], f"which {source.suggestion.strategy} does not suggest"),
+            (~fits, "which would exceed its limits"),
+            (net <= 0, "where it would gain {gain:.1f}, which is not worth its cost of {cost:.1f}"),
+        ):
+            if wrong.any():
+                worst = int(np.where(wrong, net, np.inf).argmin())
+                node = self.cluster.node_table.nodes[rows[worst]].name
+                reason = f"{pod.scheduler_name} could choose {node}, {why.format(gain=gain[worst], cost=cost)}"
+                return "scheduler's choice", reason
+        return Choice(rows, float(net.min()), len(self.moves))
+
+    def _suggested(self, source: Source) -> Bools:
+        """By row: the targets that the strategy allows."""
+        view, allowed = self.cluster.view, source.suggestion.targets
+        return view.rows_named(allowed) if allowed else np.ones(view.count, dtype=np.bool_)
 
     def _refuse(self, pod: Pod, guard: str, reason: str) -> None:
         self.refusals[pod.key] = Refusal(pod.key, guard, reason)
@@ -179,15 +258,21 @@ class Planner:
         targets: Index,
         source: Source,
         number: int,
-        row: int,
+        rows: Index,
         net: float,
     ) -> None:
-        pod, suggestion, cost = source.candidates[number].pod, source.suggestion, source.candidates[number].cost
-        target = self.cluster.node_table.nodes[row].name
-        self.rehearsal.move(pod, target)
-        gain = net + cost - suggestion.worth
-        self.moves.append(Move(pod.uid, pod.key, pod.node, target, suggestion.strategy, suggestion.reason, gain, cost))
-        load.move(PodLoad(source.pods.slots[[number]], source.pods.usage[:, [number]]), source.row, row)
+        """To the first of these rows, as far as that can be told."""
+        (pod, cost), suggestion, row = source.candidates[number], source.suggestion, int(rows[0])
+        names = tuple(self.cluster.node_table.nodes[each].name for each in rows.tolist())
+        self.rehearsal.move(pod, names[0])
+        reason, gain = (suggestion.strategy, suggestion.reason), net + cost - suggestion.worth
+        several = names if len(names) > 1 else ()
+        self.moves.append(Move(pod.uid, pod.key, pod.node, names[0], *reason, gain, cost, several))
+        load.move(source.pod_load(number), source.row, row)
         for each in sources:
             each.update(load, targets, np.array([source.row, row]))
             each.leave_alone(pod)
+
+
+def unknown_rules(pod: Pod) -> str:
+    return f"the rules of its scheduler, {pod.scheduler_name}, are not known"
