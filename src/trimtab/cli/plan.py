@@ -10,6 +10,7 @@ from typing import TYPE_CHECKING, Any, NoReturn
 
 import click
 
+from trimtab.cli.scheduler_config import read_profiles, scheduler_config_option
 from trimtab.config.diagnostics import printable
 
 if TYPE_CHECKING:
@@ -40,13 +41,7 @@ class PlanCommand(click.Command):
 @click.option(
     "--config", type=click.Path(), help="The file of `trimtab run`: `rescheduling`, profiles and metric sources."
 )
-@click.option(
-    "--scheduler-config",
-    "schedulers",
-    metavar="NAME=FILE",
-    multiple=True,
-    help="The KubeSchedulerConfiguration of another scheduler, for its pods; the stock profile for default-scheduler.",
-)
+@scheduler_config_option
 @click.option("--kubeconfig", default="", help="Overrides clientConnection.kubeconfig.")
 @click.option("--why-not", is_flag=True, help="Also print what was refused, and why.")
 @click.option("--json", "as_json", is_flag=True, help="Print JSON.")
@@ -69,7 +64,8 @@ def command(
     """
     try:
         _check_output(output)
-        planned = _plan(snapshot, _configuration(config), _profiles(schedulers), kubeconfig)
+        profiles = read_profiles(schedulers, _configuration, _fail)
+        planned = _plan(snapshot, _configuration(config), profiles, kubeconfig)
         _write(planned, output)
         _print(planned, snapshot or LIVE, why_not=why_not, as_json=as_json)
     except KeyboardInterrupt:  # which click ends with 1
@@ -99,28 +95,6 @@ def _configuration(file: str | None) -> Configuration:
     from trimtab.config.kube_scheduler import default_configuration
 
     return load_or_exit(open_config(file), ERROR) if file is not None else default_configuration()
-
-
-def _profiles(schedulers: Iterable[str]) -> Mapping[str, Profile]:
-    """The profiles of other schedulers, by name."""
-    found: dict[str, Profile] = {}
-    for given in schedulers:
-        name, equals, file = given.partition("=")
-        if not (name and equals and file):
-            _fail(f"--scheduler-config: {given!r} is not NAME=FILE, such as default-scheduler=scheduler.yaml")
-        if name in found:
-            _fail(f"--scheduler-config: {name} is given twice: leave one out")
-        found[name] = _profile(name, file)
-    return found
-
-
-def _profile(name: str, file: str) -> Profile:
-    settings = _configuration(file).settings
-    profile = settings.profile_of(name)
-    if profile is None:
-        known = ", ".join(each.name for each in settings.profiles)
-        _fail(f"--scheduler-config: {file} has no profile {name}: it has {known}")
-    return profile
 
 
 # --- the plan

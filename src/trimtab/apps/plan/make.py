@@ -15,7 +15,7 @@ from typing import NamedTuple
 
 from trimtab.apps.plan.usage import Hottest, check_usage, hottest_nodes
 from trimtab.config.configuration import Configuration
-from trimtab.config.registry import default_profile
+from trimtab.config.registry import other_profiles
 from trimtab.config.trimtab.rescheduling import why_only_simulated
 from trimtab.core.engine import Engine
 from trimtab.core.framework.profile import Profile
@@ -27,7 +27,6 @@ from trimtab.core.rescheduling.settings import Mode, ReschedulingSettings
 from trimtab.core.settings import Settings
 from trimtab.kube.kinds import EXTRA_KINDS
 from trimtab.sim.snapshot_file import ClusterSnapshot
-from trimtab.wire.pod_template import DEFAULT_SCHEDULER
 
 STEPS = 64  # of a plan, in one turn
 MAX_TAKING = 600.0  # seconds from the first list to the last sample of a snapshot
@@ -65,15 +64,14 @@ def settings_for(configuration: Configuration, other_schedulers: Mapping[str, Pr
     """
     if reason := why_only_simulated(configuration.settings.rescheduling):
         raise NothingPlanned(reason)
-    ours = {each.name: each for each in configuration.settings.profiles}
-    profiles = {DEFAULT_SCHEDULER: default_profile(DEFAULT_SCHEDULER), **ours, **other_schedulers}
+    ours = tuple(each for each in configuration.settings.profiles if each.name not in other_schedulers)
     rescheduling = replace(configuration.settings.rescheduling or ReschedulingSettings(), mode=Mode.OBSERVE)
     return replace(
         configuration.settings,
-        profiles=tuple(profiles.values()),
+        profiles=ours,
+        other_profiles=other_profiles(ours, other_schedulers),
         labels=None,
         rescheduling=rescheduling,
-        other_schedulers=frozenset((profiles.keys() - ours.keys()) | other_schedulers.keys()),
     )
 
 
@@ -141,7 +139,7 @@ def _cluster_id(snapshot: ClusterSnapshot) -> str:
 def _notes(snapshot: ClusterSnapshot, settings: Settings) -> Iterator[str]:
     unknown = Counter(pod.scheduler_name for pod in snapshot.pods if pod.node and not pod.finished)
     for name, count in unknown.items():
-        if settings.profile_of(name) is None:
+        if settings.any_profile_of(name) is None:
             yield f"{count} pods of the scheduler {name} are not moved: name its file with --scheduler-config {name}=FILE"
     if snapshot.history is None:
         yield "there is no history of usage, so only the newest samples count"

@@ -20,14 +20,16 @@ from trimtab.config.diagnostics import did_you_mean
 from trimtab.config.plugin_args import dump_arguments, parse_plugin
 from trimtab.config.schema import check_fields, construct, dump_fields, fields_of, parse_fields
 from trimtab.config.yaml import MappingNode
-from trimtab.core.model.duration import format_duration
+from trimtab.core.model.duration import DAY, format_duration
 from trimtab.core.model.setting import PERCENTAGE, Setting
 from trimtab.core.rescheduling.calendar import UTC_NAME, Window
+from trimtab.core.rescheduling.move_budgets import DEFAULT_BUDGETS, Budget, Budgets, Scope
 from trimtab.core.rescheduling.settings import EAGERNESS, LIMITS, ReschedulingSettings
 from trimtab.core.rescheduling.strategies.interface import RivalStrategy, Strategy
 from trimtab.core.rescheduling.strategies.registry import RIVALS, STRATEGIES
 
 _PERCENT = Setting(**PERCENTAGE)
+MAX_BUDGET, MIN_WINDOW = 1000, 60.0
 Installed = Mapping[str, type[Strategy]]
 Known = Mapping[str, type[Strategy] | type[RivalStrategy]]
 
@@ -143,10 +145,28 @@ def _parse_window(node: ConfigNode) -> Window | None:
         return None
 
 
+def _parse_budgets(node: ConfigNode) -> Budgets:
+    """By scope; what is left out keeps its default."""
+    budgets = dict(DEFAULT_BUDGETS)
+    for name, entry in (node.fields([str(scope) for scope in Scope]) or {}).items():
+        scope = Scope(name)
+        fields = entry.fields(("moves", "within")) or {}
+        moves = fields["moves"].integer() if "moves" in fields else budgets[scope].moves
+        within = fields["within"].duration() if "within" in fields else budgets[scope].within
+        if moves is not None and not 0 <= moves <= MAX_BUDGET:
+            fields["moves"].error(f"{moves} is not between 0 and {MAX_BUDGET}: write how many moves a {name} may have")
+        elif within is not None and not MIN_WINDOW <= within <= DAY:
+            fields["within"].error(f"{format_duration(within)} is not between 1m and 24h")
+        elif moves is not None and within is not None:
+            budgets[scope] = Budget(moves, within)
+    return budgets
+
+
 _PARSERS: Mapping[str, Callable[[ConfigNode], object]] = {
     "limits": _parse_limits,
     "required_gain": _parse_eagerness,
     "windows": _parse_windows,
+    "budgets": _parse_budgets,
 }
 
 
@@ -157,6 +177,10 @@ def dump_rescheduling(settings: ReschedulingSettings) -> dict[str, object]:
         "eagerness": min(EAGERNESS, key=lambda name: abs(EAGERNESS[name] - settings.required_gain)),
         "strategies": [_dump_strategy(each) for each in settings.strategies],
         "windows": [_dump_window(each) for each in settings.windows],
+        "budgets": {
+            str(scope): {"moves": each.moves, "within": format_duration(each.within)}
+            for scope, each in settings.budgets.items()
+        },
     }
     plain = {**dump_fields(settings, skip={*_PARSERS, "strategies"}), **own}
     return {each.key: plain[each.key] for each in fields_of(ReschedulingSettings) if each.key in plain}

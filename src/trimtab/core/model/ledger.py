@@ -12,6 +12,7 @@ from __future__ import annotations
 from enum import StrEnum
 
 from msgspec import Struct
+from msgspec.structs import replace
 
 LEDGER_VERSION = 1
 OwnerSlot = tuple[str, str, str]  # namespace, the owner's UID, and the name of a StatefulSet's pod
@@ -106,3 +107,12 @@ class Ledger(Struct, frozen=True, rename="camel"):
     version: int = LEDGER_VERSION
     term: int = 0
     records: tuple[MoveRecord, ...] = ()
+
+    def shifted(self, seconds: float) -> Ledger:
+        """With all times later by so many seconds."""
+        return replace(self, records=tuple(_shifted(each, seconds) for each in self.records))
+
+
+def _shifted(record: MoveRecord, seconds: float) -> MoveRecord:
+    times = {name: time + seconds for name in ("at", "left", "ended") if (time := getattr(record, name))}
+    return replace(record, **times)

@@ -140,7 +140,7 @@ class Rescheduling(Controller):
         if refused is not None:
             return [Plan(now, refusals=(refused,))]
         frozen = replace(context, cluster=self.state.cluster.fork())  # the plan takes several turns
-        self._planner = Planner(frozen, self.state.settings.profile_of, self.state.settings.other_schedulers)
+        self._planner = Planner(frozen, self.state.settings.any_profile_of, self.state.settings.other_schedulers)
         self._steps = self._planner.steps()
         return []
 
@@ -148,7 +148,7 @@ class Rescheduling(Controller):
         cluster = self.state.cluster
         load = NodeLoad(cluster, settings.limits)
         plan = self._rival_rounds.plan(
-            StrategyContext(cluster, load, now, self.state.settings.profile_of), settings.rivals
+            StrategyContext(cluster, load, now, self.state.settings.any_profile_of), settings.rivals
         )
         if settings.mode is not Mode.AUTO:
             return [plan]

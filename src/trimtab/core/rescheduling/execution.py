@@ -249,7 +249,7 @@ class Execution:
         if cluster_refusal(self.guard_context(now)) is not None:
             return ()
         room = self.settings.max_in_progress - sum(each.state in WAITS_FOR_NODE for each in self.records.values())
-        rehearsal = Rehearsal(self.state.cluster, self.state.settings.profile_of)
+        rehearsal = Rehearsal(self.state.cluster, self.state.settings.any_profile_of)
         while self._queue and room > 0:
             record = self._record_of(self._queue.pop(0), rehearsal, now)
             if record is not None:

@@ -11,6 +11,7 @@ from tests.core.rescheduling.guards.replicas import NOW, budget, context, refuse
 from trimtab.core.model.objects import StatefulSet
 from trimtab.core.model.pod import Pod
 from trimtab.core.rescheduling.guards import GuardContext, UnderWay, owner_slot
+from trimtab.core.rescheduling.settings import Method
 
 FIRST, SECOND, THIRD = replicas(3)
 
