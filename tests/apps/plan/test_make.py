@@ -64,11 +64,12 @@ def test_nothing_is_carried_out() -> None:
 
 def test_profiles() -> None:
     """The stock profile for default-scheduler, those of the configuration, and those of other schedulers before both."""
-    assert ["default-scheduler", "trimtab"] == [each.name for each in settings_for(configured(), {}).profiles]
+    plain = settings_for(configured(), {})
+    assert (["trimtab"], {"default-scheduler"}) == ([each.name for each in plain.profiles], plain.other_schedulers)
     other = default_profile("default-scheduler")
     found = settings_for(configured(), {"default-scheduler": other, "batch": default_profile("batch")})
-    assert ["default-scheduler", "trimtab", "batch"] == [each.name for each in found.profiles]
-    assert other is found.profile_of("default-scheduler")
+    assert ["trimtab"] == [each.name for each in found.profiles]
+    assert other is found.any_profile_of("default-scheduler")
     assert {"default-scheduler", "batch"} == found.other_schedulers
 
 

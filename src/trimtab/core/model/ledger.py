@@ -71,11 +71,11 @@ class MoveRecord(Struct, frozen=True, rename="camel", omit_defaults=True):
     target: str
     strategy: str
     at: float
+    state: MoveState
     reason: str = ""
     gain: float = 0.0
     cost: float = 0.0
     zone: str = ""
-    state: MoveState = MoveState.CHARGED
     message: str = ""
     term: int = 0  # of the lease, when it was charged
     surge: bool = False  # the replacement comes first

@@ -279,6 +279,7 @@ class Execution:
             target=move.target,
             strategy=move.strategy,
             at=now,
+            state=MoveState.CHARGED,
             reason=move.reason,
             gain=move.gain,
             cost=move.cost,
