@@ -21,6 +21,7 @@ import numpy as np
 from trimtab.core.framework.profile import Profile
 from trimtab.core.model.plan import Move, Plan, Refusal
 from trimtab.core.model.pod import Pod
+from trimtab.core.rescheduling.disruption import disruption_cost
 from trimtab.core.rescheduling.guards import GuardContext, refusal
 from trimtab.core.rescheduling.guards.nodes import possible_targets
 from trimtab.core.rescheduling.objective import NodeLoad, PodLoad
@@ -43,10 +44,11 @@ class Choice(NamedTuple):
 
 
 class Candidate(NamedTuple):
-    """A pod that may be moved, and what that costs."""
+    """A pod that may be moved, and what that costs, with the reasons if it is not what an ordinary pod costs."""
 
     pod: Pod
     cost: float
+    why: str = ""
 
 
 class Source:
@@ -77,7 +79,7 @@ class Source:
 
     def leave_alone(self, moved: Pod) -> None:
         """The pod has left, and of one owner only one pod moves at a time."""
-        for number, (pod, _) in enumerate(self.candidates):
+        for number, (pod, *_) in enumerate(self.candidates):
             if pod.uid == moved.uid or (pod.owner is not None and pod.owner == moved.owner):
                 self.possible[number] = False
 
@@ -153,7 +155,8 @@ class Planner:
         for pod in (pod for uid, pod in here.items() if not suggestion.pods or uid in suggestion.pods):
             refused = refusal(self.guards, pod)
             if refused is None:
-                candidates.append(Candidate(pod, self.settings.required_gain))
+                workload = self.guards.workload(pod).pods if pod.owner is not None else ()
+                candidates.append(Candidate(pod, *disruption_cost(pod, self.settings.required_gain, workload)))
             else:
                 self.refusals[pod.key] = refused
         if row is None or not candidates:
@@ -221,7 +224,7 @@ class Planner:
 
     def _choice(self, load: NodeLoad, source: Source, number: int) -> Choice | tuple[str, str]:
         """Or guard and reason, if one of the nodes that its scheduler could choose is not worth the move."""
-        pod, cost = source.candidates[number]
+        pod, cost, _ = source.candidates[number]
         rows = self.rehearsal.could_choose(pod)
         if rows is None:
             return "scheduler", unknown_rules(pod)
@@ -262,12 +265,12 @@ class Planner:
         net: float,
     ) -> None:
         """To the first of these rows, as far as that can be told."""
-        (pod, cost), suggestion, row = source.candidates[number], source.suggestion, int(rows[0])
+        (pod, cost, why), suggestion, row = source.candidates[number], source.suggestion, int(rows[0])
         names = tuple(self.cluster.node_table.nodes[each].name for each in rows.tolist())
         self.rehearsal.move(pod, names[0])
         reason, gain = (suggestion.strategy, suggestion.reason), net + cost - suggestion.worth
         several = names if len(names) > 1 else ()
-        self.moves.append(Move(pod.uid, pod.key, pod.node, names[0], *reason, gain, cost, several))
+        self.moves.append(Move(pod.uid, pod.key, pod.node, names[0], *reason, gain, cost, why, several))
         load.move(source.pod_load(number), source.row, row)
         for each in sources:
             each.update(load, targets, np.array([source.row, row]))
