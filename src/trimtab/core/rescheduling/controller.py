@@ -44,6 +44,7 @@ class MoveUnderWay(Struct):
     move: Move
     slot: OwnerSlot
     deadline: float
+    pod: Pod  # the one that leaves
     replacement: str = ""  # its UID
 
 
@@ -143,7 +144,10 @@ class Rescheduling(Controller):
         return [plan, *(Evict(pod.uid, pod.namespace, pod.name, reason) for pod, reason in pods)]
 
     def _guard_context(self, settings: ReschedulingSettings, now: float) -> GuardContext:
-        under_way = {uid: UnderWay(each.slot, each.replacement) for uid, each in self.under_way.items()}
+        under_way = {
+            uid: UnderWay(each.slot, each.replacement, each.move.target, each.pod)
+            for uid, each in self.under_way.items()
+        }
         return GuardContext(self.state.cluster, settings, now, self.holds, under_way, self.state.forbidden)
 
     def has_work(self) -> bool:
@@ -176,5 +180,5 @@ class Rescheduling(Controller):
             return ()
         slot = owner_slot(pod)
         self.holds[slot] = now + settings.cooldown
-        self.under_way[move.uid] = MoveUnderWay(move, slot, now + REPLACEMENT_TIMEOUT)
+        self.under_way[move.uid] = MoveUnderWay(move, slot, now + REPLACEMENT_TIMEOUT, pod)
         return (Evict(pod.uid, pod.namespace, pod.name, move.reason),)

@@ -5,7 +5,8 @@
                           └──────────── refusals ◀─────────────────┴─────────────┘
 
 A pair must gain more than the pod's disruption costs, and must not bring the target above a limit. Each move counts for
-the next one: in the load of both nodes, and on the fork of the cluster on which moves are rehearsed.
+the next one: in the load of both nodes, and on the fork of the cluster on which moves are rehearsed. So do the moves of
+earlier plans whose replacements do not have a node yet.
 
 The replacement of a pod that another process schedules may go to any node that its scheduler could choose. Each of them must
 be worth the move, and the least of their gains is what the pod is compared by.
@@ -26,6 +27,7 @@ from trimtab.core.rescheduling.guards import GuardContext, refusal
 from trimtab.core.rescheduling.guards.nodes import possible_targets
 from trimtab.core.rescheduling.objective import NodeLoad, PodLoad
 from trimtab.core.rescheduling.rehearsal import Rehearsal
+from trimtab.core.rescheduling.reservations import with_replacements
 from trimtab.core.rescheduling.strategies.interface import AvoidsTargets, StrategyContext, Suggestion, replaceable
 from trimtab.core.tables import Bools, Floats, Index
 
@@ -117,7 +119,8 @@ class Planner:
         other_schedulers: frozenset[str] = frozenset(),
     ) -> None:
         self.guards, self._profile_of, self._other_schedulers = guards, profile_of, other_schedulers
-        self.cluster, self.settings, self.now = guards.cluster, guards.settings, guards.now
+        self.settings, self.now = guards.settings, guards.now
+        self.cluster = with_replacements(guards.cluster, guards.under_way)
         self.rehearsal = Rehearsal(self.cluster, profile_of)
         self.moves: list[Move] = []
         self.refusals: dict[str, Refusal] = {}  # by subject
@@ -150,9 +153,10 @@ class Planner:
 
     def _source(self, suggestion: Suggestion, load: NodeLoad) -> Source | None:
         row = self.cluster.node_table.row.get(suggestion.node)
-        here = self.cluster.on_node.get(suggestion.node, {})
+        here = self.guards.cluster.on_node.get(suggestion.node, {})
+        suggested = (pod for uid, pod in here.items() if not suggestion.pods or uid in suggestion.pods)
         candidates = []
-        for pod in (pod for uid, pod in here.items() if not suggestion.pods or uid in suggestion.pods):
+        for pod in (each for each in suggested if each.uid not in self.guards.under_way):
             refused = refusal(self.guards, pod)
             if refused is None:
                 workload = self.guards.workload(pod).pods if pod.owner is not None else ()

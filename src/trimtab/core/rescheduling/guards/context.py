@@ -38,10 +38,15 @@ def workload_name(pod: Pod, owner: Owner) -> str:
 
 
 class UnderWay(NamedTuple):
-    """A move whose replacement does not have a node yet; `replacement` is its UID, empty if it was not seen."""
+    """A move whose replacement does not have a node yet; `replacement` is its UID, empty if it was not seen.
+
+    `pod` is the one that leaves, as it was, and `target` the node that its replacement is meant for.
+    """
 
     slot: OwnerSlot
     replacement: str = ""
+    target: str = ""
+    pod: Pod | None = None
 
 
 @dataclass(slots=True)
