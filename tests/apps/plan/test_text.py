@@ -48,6 +48,14 @@ def test_moves() -> None:
     ) == text_of(Plan(AT, (MOVE,), (ALONE, *YOUNG, ALONE), 120.5, 40.0))
 
 
+def test_a_dear_pod() -> None:
+    """Why it costs more than others."""
+    dear = replace(MOVE, cost=48.0, cost_reason="priority 1000, starts in 90 s")
+    assert "      gain  80.5, cost 48.0 (priority 1000, starts in 90 s)\n" in text_of(Plan(AT, (dear,)))
+    document = json.loads(encode(document_of(planned(Plan(AT, (dear,))), AT)))
+    assert "priority 1000, starts in 90 s" == document["moves"][0]["costReason"]
+
+
 def test_nodes_that_another_scheduler_could_choose() -> None:
     """The target is first in the list, so the others are named; a few of them if there are many."""
     names = tuple(f"n-{number}" for number in range(2, 12))

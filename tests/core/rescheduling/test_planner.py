@@ -145,3 +145,14 @@ def test_a_suggestion_with_its_own_worth_needs_no_gain_in_load() -> None:
 
     cluster = measured(("p", "a", 0.5), ("stays", "a", 0.5), ("x", "b", 2.5), ("y", "c", 1.0))
     assert [("p", "a", "c")] == moves(plan(cluster, strategies=(Maintenance(),)))
+
+
+def test_a_dear_pod_stays_and_a_cheaper_one_goes() -> None:
+    """Both would relieve the node alike; the move says what it cost, and why if that is not what is usual."""
+    cluster = measured(("large", "a", 3.25), ("dear", "a", 0.2), ("other", "a", 0.2))
+    cluster.upsert_pod(replace(cluster.pods["uid-dear"], priority=1000, version=9))
+    (move,) = plan(cluster, max_moves=1).moves
+    assert ("default/other", 16.0, "") == (move.pod, move.cost, move.cost_reason)
+    cluster.upsert_pod(replace(cluster.pods["uid-dear"], priority=-1000, version=10))
+    (move,) = plan(cluster, max_moves=1).moves
+    assert ("default/dear", 12.0, "priority -1000") == (move.pod, round(move.cost, 2), move.cost_reason)

@@ -49,7 +49,8 @@ def _header(planned: PlannedMoves, where: str) -> Line:
 def _move_lines(move: Move) -> Iterator[Line]:
     yield ("  ~ ", "bold yellow"), (move.pod, "bold"), (f"  {move.source} → {move.goes_to}", "")
     yield ("      why   ", "dim"), (f"{move.strategy}: {move.reason}", "")
-    yield ("      gain  ", "dim"), (f"{move.gain:.1f}, cost {move.cost:.1f}", "")
+    why = f" ({move.cost_reason})" if move.cost_reason else ""
+    yield ("      gain  ", "dim"), (f"{move.gain:.1f}, cost {move.cost:.1f}{why}", "")
     if move.could_choose:
         yield ("      or    ", "dim"), (_other_choices(move.could_choose), "")
 

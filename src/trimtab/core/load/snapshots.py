@@ -79,6 +79,13 @@ class PodSnapshots(ArrayTable):
                 del self.departed[next(iter(self.departed))]
         self.clear(slot)
 
+    def copy_pod(self, source: int, target: int) -> None:
+        """A pod that will use what another one has used."""
+        self.ensure_writable()
+        for name in self.COLUMNS:
+            cells = getattr(self, name)
+            cells[..., target] = cells[..., source]
+
     def add(self, at: float, slots: Index, values: Floats) -> None:
         """Add one sample for each of these pods, all taken at about the same time."""
         place = self.buckets.index_for(at)

@@ -8,9 +8,10 @@ from msgspec import Struct
 class Move(Struct, frozen=True, tag=True):
     """Evict this pod from its node, so that its replacement runs on the target.
 
-    `gain` is by how much the penalty of both nodes falls, `cost` what the disruption of this pod must be worth. Without a
-    target the replacement goes wherever its scheduler places it. `could_choose` names the nodes, the target first, if there
-    are several of which another scheduler may take any; then `gain` is the least that any of them gains.
+    `gain` is by how much the penalty of both nodes falls, `cost` what the disruption of this pod must be worth, with the
+    reason if that is not what an ordinary pod costs. Without a target the replacement goes wherever its scheduler places
+    it. `could_choose` names the nodes, the target first, if there are several of which another scheduler may take any; then
+    `gain` is the least that any of them gains.
     """
 
     uid: str
@@ -21,6 +22,7 @@ class Move(Struct, frozen=True, tag=True):
     reason: str
     gain: float
     cost: float
+    cost_reason: str = ""
     could_choose: tuple[str, ...] = ()
 
     @property

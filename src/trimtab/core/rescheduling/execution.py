@@ -73,6 +73,7 @@ class Execution:
         self._planned_at = -inf
         self._charged: list[str] = []  # sent when the write under way has succeeded
         self._deadlines: dict[str, float] = {}
+        self._leaving: dict[str, Pod] = {}  # the pods of moves under way, as they were
 
     def fork(self, state: EngineState) -> Execution:
         copied = Execution(state)
@@ -90,9 +91,7 @@ class Execution:
     def guard_context(self, now: float, besides: str = "", evicting: bool = False) -> GuardContext:
         """With all moves but that of the pod `besides`."""
         under_way = {
-            uid: UnderWay(each.slot, each.replacement)
-            for uid, each in self.records.items()
-            if each.under_way and uid != besides
+            uid: self._under_way(each) for uid, each in self.records.items() if each.under_way and uid != besides
         }
         return GuardContext(
             self.state.cluster,
@@ -104,6 +103,11 @@ class Execution:
             self.why_stopped(now),
             evicting,
         )
+
+    def _under_way(self, record: MoveRecord) -> UnderWay:
+        """Its room on the target counts until the replacement has a node."""
+        target = record.target if record.state in WAITS_FOR_NODE else ""
+        return UnderWay(record.slot, record.replacement, target, self._leaving.get(record.uid))
 
     def holds(self, besides: str = "") -> dict[OwnerSlot, float]:
         """Until when each owner's pods stay where they are; after each failure in a row twice as long."""
@@ -150,7 +154,7 @@ class Execution:
         """This process does not lead: all that it knows may change without it."""
         self._term = None
         self._reading = self._writing = self._dirty = False
-        self._queue, self._charged, self._deadlines = [], [], {}
+        self._queue, self._charged, self._deadlines, self._leaving = [], [], {}, {}
 
     def _read(self) -> Sequence[Output]:
         if self._reading:
@@ -269,6 +273,7 @@ class Execution:
         surge = self.settings.method is not Method.EVICTION and can_surge(pod)
         if not surge and self.settings.method is Method.REPLACEMENT_ONLY:
             return None
+        self._leaving[pod.uid] = pod
         record = MoveRecord(
             uid=pod.uid,
             namespace=pod.namespace,
@@ -505,6 +510,7 @@ class Execution:
         self.records[record.uid], self._dirty = record, True
         if timeout is None or not record.under_way:
             self._deadlines.pop(record.uid, None)
+            self._leaving.pop(record.uid, None)
         else:
             self._deadlines[record.uid] = now + timeout
         if before is None or before.state is not record.state:

@@ -5,7 +5,8 @@
                           └──────────── refusals ◀─────────────────┴─────────────┘
 
 A pair must gain more than the pod's disruption costs, and must not bring the target above a limit. Each move counts for
-the next one: in the load of both nodes, and on the fork of the cluster on which moves are rehearsed.
+the next one: in the load of both nodes, and on the fork of the cluster on which moves are rehearsed. So do the moves of
+earlier plans whose replacements do not have a node yet.
 
 The replacement of a pod that another process schedules may go to any node that its scheduler could choose. Each of them must
 be worth the move, and the least of their gains is what the pod is compared by.
@@ -21,10 +22,12 @@ import numpy as np
 from trimtab.core.framework.profile import Profile
 from trimtab.core.model.plan import Move, Plan, Refusal
 from trimtab.core.model.pod import Pod
+from trimtab.core.rescheduling.disruption import disruption_cost
 from trimtab.core.rescheduling.guards import GuardContext, refusal
 from trimtab.core.rescheduling.guards.nodes import possible_targets
 from trimtab.core.rescheduling.objective import NodeLoad, PodLoad
 from trimtab.core.rescheduling.rehearsal import Rehearsal
+from trimtab.core.rescheduling.reservations import with_replacements
 from trimtab.core.rescheduling.strategies.interface import AvoidsTargets, StrategyContext, Suggestion, replaceable
 from trimtab.core.tables import Bools, Floats, Index
 
@@ -43,10 +46,11 @@ class Choice(NamedTuple):
 
 
 class Candidate(NamedTuple):
-    """A pod that may be moved, and what that costs."""
+    """A pod that may be moved, and what that costs, with the reasons if it is not what an ordinary pod costs."""
 
     pod: Pod
     cost: float
+    why: str = ""
 
 
 class Source:
@@ -77,7 +81,7 @@ class Source:
 
     def leave_alone(self, moved: Pod) -> None:
         """The pod has left, and of one owner only one pod moves at a time."""
-        for number, (pod, _) in enumerate(self.candidates):
+        for number, (pod, *_) in enumerate(self.candidates):
             if pod.uid == moved.uid or (pod.owner is not None and pod.owner == moved.owner):
                 self.possible[number] = False
 
@@ -115,7 +119,8 @@ class Planner:
         other_schedulers: frozenset[str] = frozenset(),
     ) -> None:
         self.guards, self._profile_of, self._other_schedulers = guards, profile_of, other_schedulers
-        self.cluster, self.settings, self.now = guards.cluster, guards.settings, guards.now
+        self.settings, self.now = guards.settings, guards.now
+        self.cluster = with_replacements(guards.cluster, guards.under_way)
         self.rehearsal = Rehearsal(self.cluster, profile_of)
         self.moves: list[Move] = []
         self.refusals: dict[str, Refusal] = {}  # by subject
@@ -148,12 +153,14 @@ class Planner:
 
     def _source(self, suggestion: Suggestion, load: NodeLoad) -> Source | None:
         row = self.cluster.node_table.row.get(suggestion.node)
-        here = self.cluster.on_node.get(suggestion.node, {})
+        here = self.guards.cluster.on_node.get(suggestion.node, {})
+        suggested = (pod for uid, pod in here.items() if not suggestion.pods or uid in suggestion.pods)
         candidates = []
-        for pod in (pod for uid, pod in here.items() if not suggestion.pods or uid in suggestion.pods):
+        for pod in (each for each in suggested if each.uid not in self.guards.under_way):
             refused = refusal(self.guards, pod)
             if refused is None:
-                candidates.append(Candidate(pod, self.settings.required_gain))
+                workload = self.guards.workload(pod).pods if pod.owner is not None else ()
+                candidates.append(Candidate(pod, *disruption_cost(pod, self.settings.required_gain, workload)))
             else:
                 self.refusals[pod.key] = refused
         if row is None or not candidates:
@@ -221,7 +228,7 @@ class Planner:
 
     def _choice(self, load: NodeLoad, source: Source, number: int) -> Choice | tuple[str, str]:
         """Or guard and reason, if one of the nodes that its scheduler could choose is not worth the move."""
-        pod, cost = source.candidates[number]
+        pod, cost, _ = source.candidates[number]
         rows = self.rehearsal.could_choose(pod)
         if rows is None:
             return "scheduler", unknown_rules(pod)
@@ -262,12 +269,12 @@ class Planner:
         net: float,
     ) -> None:
         """To the first of these rows, as far as that can be told."""
-        (pod, cost), suggestion, row = source.candidates[number], source.suggestion, int(rows[0])
+        (pod, cost, why), suggestion, row = source.candidates[number], source.suggestion, int(rows[0])
         names = tuple(self.cluster.node_table.nodes[each].name for each in rows.tolist())
         self.rehearsal.move(pod, names[0])
         reason, gain = (suggestion.strategy, suggestion.reason), net + cost - suggestion.worth
         several = names if len(names) > 1 else ()
-        self.moves.append(Move(pod.uid, pod.key, pod.node, names[0], *reason, gain, cost, several))
+        self.moves.append(Move(pod.uid, pod.key, pod.node, names[0], *reason, gain, cost, why, several))
         load.move(source.pod_load(number), source.row, row)
         for each in sources:
             each.update(load, targets, np.array([source.row, row]))

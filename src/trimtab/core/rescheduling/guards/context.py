@@ -43,10 +43,15 @@ def can_surge(pod: Pod) -> bool:
 
 
 class UnderWay(NamedTuple):
-    """A move whose replacement is not ready yet; `replacement` is its UID, empty if it was not seen."""
+    """A move whose replacement is not ready yet; `replacement` is its UID, empty if it was not seen.
+
+    `pod` is the one that leaves, as it was, and `target` the node that its replacement is meant for.
+    """
 
     slot: OwnerSlot
     replacement: str = ""
+    target: str = ""
+    pod: Pod | None = None
 
 
 @dataclass(slots=True)

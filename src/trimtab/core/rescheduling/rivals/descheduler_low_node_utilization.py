@@ -18,9 +18,10 @@ from trimtab.core.model.pod import Pod
 from trimtab.core.model.resources import CPU, MEMORY, PODS
 from trimtab.core.model.setting import INT32, check_ranges, setting
 from trimtab.core.model.taints import tolerated
+from trimtab.core.rescheduling.disruption import qos_class
 from trimtab.core.rescheduling.rehearsal import Rehearsal
 from trimtab.core.rescheduling.rivals.node_usage import NodeUsage, evict_until_enough
-from trimtab.core.rescheduling.rivals.thresholds import Thresholds, evictable, qos_class
+from trimtab.core.rescheduling.rivals.thresholds import Thresholds, evictable
 from trimtab.core.rescheduling.strategies.interface import RivalEviction, StrategyContext
 from trimtab.core.tables import Bools, Floats, Index
 

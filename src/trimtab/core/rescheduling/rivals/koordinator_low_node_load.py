@@ -24,11 +24,12 @@ from trimtab.core.model.duration import HOUR
 from trimtab.core.model.pod import Pod
 from trimtab.core.model.resources import CPU, MEMORY
 from trimtab.core.model.setting import INT32, check_ranges, setting
+from trimtab.core.rescheduling.disruption import qos_class
 from trimtab.core.rescheduling.rehearsal import as_evicted
 from trimtab.core.rescheduling.rivals.anomaly_detector import AnomalyCondition, AnomalyDetector, known_detector
 from trimtab.core.rescheduling.rivals.koordinator_classes import priority_class, qos_order
 from trimtab.core.rescheduling.rivals.node_usage import NodeUsage, evict_until_enough
-from trimtab.core.rescheduling.rivals.thresholds import Thresholds, evictable, qos_class
+from trimtab.core.rescheduling.rivals.thresholds import Thresholds, evictable
 from trimtab.core.rescheduling.strategies.interface import RivalEviction, StrategyContext
 from trimtab.core.tables import Bools, Floats, Index
 
