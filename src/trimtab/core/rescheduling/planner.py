@@ -89,7 +89,7 @@ class Planner:
         self.plan: Plan | None = None
 
     def steps(self) -> Iterator[None]:
-        load = NodeLoad(self.cluster, self.settings.limits)
+        load = NodeLoad(self.cluster, self.settings.limits, self.settings.forecaster)
         context = StrategyContext(
             self.cluster, load, self.now, self._profile_of, replaceable, self.settings.required_gain
         )
