@@ -120,7 +120,7 @@ def trained(relative: Array) -> Any:
 def sampled(relative: Array, ahead: int) -> tuple[Index, Index]:
     """Pods and hours, spread evenly over all that have a day before them and are known `ahead`."""
     pods, hours = relative.shape
-    first = int(np.flatnonzero(~np.isnan(relative).all(axis=0))[0]) + HOURS_A_DAY
+    first = int((~np.isnan(relative)).any(axis=0).argmax()) + HOURS_A_DAY
     span = max(hours - 1 - ahead - first, 0)  # the last one is not on the hour
     total, wanted = pods * span, SAMPLE // COMING_HOURS
     chosen = np.arange(total) if total <= wanted else (np.arange(wanted) * GOLDEN % 1.0 * total).astype(np.intp)
