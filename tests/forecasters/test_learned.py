@@ -103,6 +103,16 @@ def test_nothing_is_predicted_from_too_little() -> None:
 
 
 @needs_lightgbm
+def test_only_the_largest_pods_are_predicted(monkeypatch: pytest.MonkeyPatch) -> None:
+    """The others are taken to go on as they are, so that the time is bounded."""
+    monkeypatch.setattr(learned, "MAX_PODS", 24)
+    given = snapshots(60, 168)
+    found = Learned().forecast(given).further[CPU]
+    alike = np.flatnonzero((found == given.usage[CPU][:, :1]).all(axis=1))
+    assert 36 == len(alike) and given.usage[CPU][alike].mean() < given.usage[CPU].mean()
+
+
+@needs_lightgbm
 def test_usage_is_never_negative() -> None:
     """Also of pods that use nothing, and of pods that stop."""
     given = snapshots(60, 168)

@@ -10,7 +10,8 @@ One model per resource is trained on a sample of pods and past hours, from what 
 | horizon | how many hours ahead |
 
 Nothing is kept: each plan trains on the snapshots that it sees, so that the same snapshots give the same forecast, also in
-a replay. The sample is bounded, and with it the time. LightGBM is an optional dependency, imported when it is first needed.
+a replay. The sample is bounded, and so is the number of pods that are predicted, the largest ones; the others are taken to go
+on as they are. LightGBM is an optional dependency, imported when it is first needed.
 """
 
 from __future__ import annotations
@@ -28,6 +29,7 @@ from trimtab.core.tables import Index
 
 EXTRA = "pip install 'trimtab[learned]'"
 MIN_HOURS = HOURS_A_DAY + 6  # of snapshots: a day to look back on, and some hours to learn from
+MAX_PODS = 2000  # that are predicted
 SAMPLE = 3000  # rows that a model is trained on
 ROUNDS = 25
 GOLDEN = (5**0.5 - 1) / 2  # its multiples spread evenly, and follow no rhythm of pods or hours
@@ -57,10 +59,9 @@ class Learned:
         lightgbm()
 
     def forecast(self, snapshots: Snapshots) -> Forecast:
-        hours = {name: by_hour(snapshots, usage) for name, usage in snapshots.usage.items()}
         if snapshots.hour - int(snapshots.times.hourly.min(initial=snapshots.hour)) < MIN_HOURS:
             return Forecast(snapshots.weights)
-        further = {name: predicted(each) for name, each in hours.items()}
+        further = {name: predicted(snapshots, usage) for name, usage in snapshots.usage.items()}
         weights, recent = snapshots.weights.copy(), len(snapshots.times.recent)
         taken = np.float32(weights[:recent].sum() * SHARE / COMING_HOURS)
         weights[:recent] *= np.float32(1 - SHARE)
@@ -90,17 +91,19 @@ def by_hour(snapshots: Snapshots, usage: Array) -> Array:
     return lines
 
 
-def predicted(lines: Array) -> Array:
-    """By pod and coming hour, never negative; what the pod uses now, where too little is known to learn from."""
-    now, pods = lines.shape[1] - 1, np.arange(len(lines))
+def predicted(snapshots: Snapshots, usage: Array) -> Array:
+    """By pod and coming hour; what the pod uses now, if it is none of the largest or there is too little to learn from."""
+    found = np.repeat(usage[:, :1], COMING_HOURS, axis=1)
+    largest = np.sort(np.argsort(-usage.mean(axis=1), kind="stable")[:MAX_PODS])
+    lines = by_hour(snapshots, usage[largest])
     scale = np.maximum(np.nanmean(lines, axis=1), np.finfo(np.float32).tiny)
     relative = lines / scale[:, None]
     model = trained(relative)
-    found = np.repeat(lines[:, [now]], COMING_HOURS, axis=1)
     if model is not None:
+        pods, now = np.arange(len(lines)), np.full(len(lines), HOURLY)
         for ahead in range(1, COMING_HOURS + 1):
-            change = model.predict(features(relative, pods, np.full(len(pods), now), ahead), num_threads=1)
-            found[:, ahead - 1] = np.maximum(lines[:, now] + change * scale, 0.0)
+            change = model.predict(features(relative, pods, now, ahead), num_threads=1)
+            found[largest, ahead - 1] = np.maximum(lines[:, HOURLY] + change * scale, 0.0)
     return found
 
 
