@@ -12,6 +12,7 @@ from trimtab.core.load.snapshots import SnapshotTimes
 from trimtab.core.model.resources import CPU, MEMORY
 from trimtab.core.rescheduling.forecast import COMING_HOURS, Array, Snapshots
 from trimtab.core.rescheduling.objective import snapshot_weights
+from trimtab.core.tables import Ints
 from trimtab.forecasters import learned
 from trimtab.forecasters.learned import Learned, by_hour, features, sampled
 
@@ -21,7 +22,7 @@ needs_lightgbm = pytest.mark.skipif(
 NOW_HOUR = 1000
 
 
-def rhythm(pods: int, hours: Array) -> Array:
+def rhythm(pods: int, hours: Ints) -> Array:
     """Millicores by pod and hour: each pod is busy for eight hours of the day, and begins at an hour of its own."""
     busy = (hours[None, :] + 3 * np.arange(pods)[:, None]) % 24 < 8
     return np.where(busy, 1000.0, 100.0).astype(np.float32) * (1 + np.arange(pods)[:, None] % 5).astype(np.float32)
