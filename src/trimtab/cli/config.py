@@ -148,8 +148,8 @@ def open_config(file: str, key: str = "") -> ConfigFile:
     included = IncludedFiles(Path(file))
 
     def read(content: bytes) -> Configuration:
-        found, strategies = plugins.installed_plugins(), plugins.installed_strategies()
-        return parse(content, file, found, SOURCE_SETTINGS, included, key, strategies)
+        found, installed = plugins.installed_plugins(), plugins.installed_for_rescheduling()
+        return parse(content, file, found, SOURCE_SETTINGS, included, key, installed)
 
     return ConfigFile(Path(file), read, included)
 

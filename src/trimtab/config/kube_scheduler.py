@@ -18,12 +18,12 @@ from trimtab.config.trimtab.document import KIND as TRIMTAB_KIND
 from trimtab.config.trimtab.document import check_rule_sources, parse_document
 from trimtab.config.trimtab.plugin_rescheduling import add_plugin_rescheduling
 from trimtab.config.trimtab.plugin_sources import add_plugin_sources
+from trimtab.config.trimtab.rescheduling import BUILTIN_ONLY, Installed
 from trimtab.config.trimtab.settings import SourceSettings, TrimtabConfiguration
 from trimtab.config.yaml import MappingNode, ScalarNode, YamlNode
 from trimtab.core.load.settings import LoadSettings
 from trimtab.core.model.duration import INT64
 from trimtab.core.model.setting import INT32, setting
-from trimtab.core.rescheduling.strategies.interface import Strategy
 from trimtab.core.settings import INITIAL_BACKOFF, MAX_BACKOFF, Settings
 from trimtab.wire.pod_template import DEFAULT_SCHEDULER
 
@@ -51,13 +51,13 @@ def parse(
     source_kinds: Mapping[str, type[SourceSettings]] | None = None,
     read_file: Callable[[str], tuple[str, bytes]] | None = None,
     key: str = "",
-    strategies: Mapping[str, type[Strategy]] | None = None,
+    installed: Installed = BUILTIN_ONLY,
 ) -> Configuration:
     """The configuration in a file's content; raises ConfigError with all its problems.
 
     source_kinds: the settings of further kinds of sources. read_file: reads a file that this one names, and returns its
     path and content; raises OSError. key: where a ConfigMap or Secret holds the configuration, if it has several.
-    strategies: those of the rescheduler that other packages have.
+    installed: what the rescheduler has from other packages and from extras.
     """
     located = locate(content, file, key)
     report = Report(located.file, read_file=read_file)
@@ -67,7 +67,7 @@ def parse(
     scheduler, trimtab = _split_documents(located.documents, report)
     document, load = TrimtabConfiguration(), LoadSettings()
     if trimtab is not None:
-        document, load = parse_document(trimtab, source_kinds or {}, strategies or {})
+        document, load = parse_document(trimtab, source_kinds or {}, installed)
     configuration = default_configuration()
     if scheduler is not None:
         configuration, parsed_profiles = _parse_kube_scheduler(scheduler, extra_plugins or {})

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from dataclasses import dataclass
-from typing import ClassVar
+from typing import ClassVar, cast
 
 import pytest
 
@@ -12,9 +12,11 @@ from trimtab.apps.process import configuration_for, extra_watched_kinds
 from trimtab.config.diagnostics import ConfigError
 from trimtab.config.dump import dump
 from trimtab.config.kube_scheduler import default_configuration, parse
+from trimtab.config.trimtab.rescheduling import Installed
 from trimtab.core.framework.profile import build_profile
 from trimtab.core.model.selectors import LabelSelector, Requirement
 from trimtab.core.model.setting import setting
+from trimtab.core.rescheduling.forecast import BySnapshots, Forecaster, Seasonal
 from trimtab.core.rescheduling.move_budgets import DEFAULT_BUDGETS, Budget, Scope
 from trimtab.core.rescheduling.rivals.koordinator_low_node_load import KoordinatorLowNodeLoad
 from trimtab.core.rescheduling.rivals.thresholds import Thresholds
@@ -87,6 +89,23 @@ def test_a_cooldown_follows_a_long_interval() -> None:
     assert 7200.0 == settings_of("rescheduling: {interval: 2h}\n").cooldown
 
 
+def test_forecasters() -> None:
+    """By their names, and dumped so; further ones are those that the caller knows, and may refuse to be created."""
+    seasonal = "rescheduling: {forecast: seasonal}\n"
+    assert (BySnapshots(), Seasonal()) == (
+        settings_of("rescheduling: {}\n").forecaster,
+        settings_of(seasonal).forecaster,
+    )
+    assert settings_of(seasonal) == parse(dump(parse(TRIMTAB_HEAD + seasonal, FILE)), FILE).settings.rescheduling
+
+    def broken() -> Forecaster:
+        raise ValueError("its library is missing: install it")
+
+    installed = Installed(forecasters={"late": cast("type[Forecaster]", broken)})
+    with pytest.raises(ConfigError, match=r"rescheduling.forecast: its library is missing: install it"):
+        parse(f"{TRIMTAB_HEAD}rescheduling: {{forecast: late}}\n", FILE, installed=installed)
+
+
 @dataclass(frozen=True, slots=True)
 class Drowsy(ResourceOptimization):
     """A strategy with an argument."""
@@ -119,6 +138,8 @@ def test_arguments_of_a_strategy(monkeypatch: pytest.MonkeyPatch) -> None:
         ("{eagerness: 5}", "rescheduling.eagerness: expected a string, got the number 5"),
         ("{eagerness: keen}", "rescheduling.eagerness: 'keen' is not one of balanced, calm, eager"),
         ("{cooldown: 1m}", "rescheduling.cooldown: cooldown (1m) must not be shorter than interval (5m)"),
+        ("{forecast: seasnal}", "f.yaml:3:26: rescheduling.forecast: 'seasnal' is not one of seasonal, snapshots (did"),
+        ("{forecast: 5}", "rescheduling.forecast: expected a string, got the number 5"),
         ("{maxMoves: 0}", "rescheduling.maxMoves: 0 is not between 1 and 1000"),
         ("{excludedNamespaces: [a, a]}", "rescheduling.excludedNamespaces[1]: a is listed twice"),
         ("{excludedPodSelector: {}}", "rescheduling.excludedPodSelector: selects every pod: write matchLabels or"),

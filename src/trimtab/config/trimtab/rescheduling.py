@@ -3,6 +3,7 @@
     rescheduling:
       limits: {cpu: 75, memory: 90}          # percent here, shares in memory
       eagerness: calm                        # the name of what a move must gain
+      forecast: seasonal                     # the name of a forecaster
       strategies:                            # names, or names with arguments
       - ResourceOptimization
       - {name: ResourceOptimization, args: {}}
@@ -14,6 +15,7 @@ from __future__ import annotations
 
 from collections.abc import Callable, Iterable, Mapping
 from functools import partial
+from typing import NamedTuple
 
 from trimtab.config.config_node import ConfigNode
 from trimtab.config.diagnostics import did_you_mean
@@ -23,6 +25,7 @@ from trimtab.config.yaml import MappingNode
 from trimtab.core.model.duration import DAY, format_duration
 from trimtab.core.model.setting import PERCENTAGE, Setting
 from trimtab.core.rescheduling.calendar import UTC_NAME, Window
+from trimtab.core.rescheduling.forecast import FORECASTERS, Forecaster
 from trimtab.core.rescheduling.move_budgets import DEFAULT_BUDGETS, Budget, Budgets, Scope
 from trimtab.core.rescheduling.settings import EAGERNESS, LIMITS, ReschedulingSettings
 from trimtab.core.rescheduling.strategies.interface import RivalStrategy, Strategy
@@ -30,15 +33,25 @@ from trimtab.core.rescheduling.strategies.registry import RIVALS, STRATEGIES
 
 _PERCENT = Setting(**PERCENTAGE)
 MAX_BUDGET, MIN_WINDOW = 1000, 60.0
-Installed = Mapping[str, type[Strategy]]
 Known = Mapping[str, type[Strategy] | type[RivalStrategy]]
 
 
+class Installed(NamedTuple):
+    """Strategies and forecasters besides the built-in ones, by name."""
+
+    strategies: Mapping[str, type[Strategy]] = {}
+    forecasters: Mapping[str, type[Forecaster]] = {}
+
+
+BUILTIN_ONLY = Installed()
+
+
 def parse_rescheduling(node: ConfigNode, installed: Installed) -> ReschedulingSettings | None:
-    """The settings; None after a problem. installed: strategies of other packages, by name."""
+    """The settings; None after a problem."""
     parsers: dict[str, Callable[[ConfigNode], object]] = {
         **_PARSERS,
-        "strategies": partial(_parse_strategies, known={**STRATEGIES, **RIVALS, **installed}),
+        "strategies": partial(_parse_strategies, known={**STRATEGIES, **RIVALS, **installed.strategies}),
+        "forecaster": partial(_parse_forecaster, known={**FORECASTERS, **installed.forecasters}),
     }
     before = len(node.report.problems)
     own = {each.key: each.name for each in fields_of(ReschedulingSettings) if each.name in parsers}
@@ -123,6 +136,11 @@ def _build(node: ConfigNode, args: ConfigNode | None, known: Known) -> Strategy 
     return parse_plugin(kind.name, kind, args) if kind is not None else None
 
 
+def _parse_forecaster(node: ConfigNode, known: Mapping[str, type[Forecaster]]) -> object:
+    name = node.choice(known)
+    return None if name is None else construct(known[name], {}, node, quiet=False)
+
+
 def _parse_windows(node: ConfigNode) -> tuple[Window, ...]:
     return tuple(found for item in node.items() if (found := _parse_window(item)) is not None)
 
@@ -176,13 +194,14 @@ def dump_rescheduling(settings: ReschedulingSettings) -> dict[str, object]:
         "limits": {name: _dump_percent(share) for name, share in settings.limits.items()},
         "eagerness": min(EAGERNESS, key=lambda name: abs(EAGERNESS[name] - settings.required_gain)),
         "strategies": [_dump_strategy(each) for each in settings.strategies],
+        "forecast": settings.forecaster.name,
         "windows": [_dump_window(each) for each in settings.windows],
         "budgets": {
             str(scope): {"moves": each.moves, "within": format_duration(each.within)}
             for scope, each in settings.budgets.items()
         },
     }
-    plain = {**dump_fields(settings, skip={*_PARSERS, "strategies"}), **own}
+    plain = {**dump_fields(settings, skip={*_PARSERS, "strategies", "forecaster"}), **own}
     return {each.key: plain[each.key] for each in fields_of(ReschedulingSettings) if each.key in plain}
 
 

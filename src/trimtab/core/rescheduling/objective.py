@@ -18,6 +18,7 @@ from numpy.typing import NDArray
 
 from trimtab.core.cluster.cluster import Cluster
 from trimtab.core.load.snapshots import HOURLY, SnapshotTimes, common_times
+from trimtab.core.rescheduling.forecast import BySnapshots, Forecast, Forecaster, Snapshots
 from trimtab.core.tables import Bools, Floats, Index
 
 Array = NDArray[np.float32]
@@ -26,6 +27,7 @@ LIMIT = 0.8  # utilisation is scaled so that every resource has its limit here
 RAMP_FROM, RAMP_WIDTH = 0.75, 0.1
 LINEAR, QUADRATIC, EVENNESS = 3.0, 10.0, 0.1
 RECENT_WEIGHT, HOURLY_WEIGHT, DECAY = 72.0, 144.0, 0.5
+BY_SNAPSHOTS = BySnapshots()
 
 
 def penalties(load: Array, weights: Array) -> Array:
@@ -58,8 +60,8 @@ class NodeLoad:
     Computed when it is first asked for: most of the time no node is suggested, and nothing needs to be known of it.
     """
 
-    def __init__(self, cluster: Cluster, limits: Mapping[str, float]) -> None:
-        self.cluster, self.limits, self.resources = cluster, limits, tuple(limits)
+    def __init__(self, cluster: Cluster, limits: Mapping[str, float], forecaster: Forecaster = BY_SNAPSHOTS) -> None:
+        self.cluster, self.limits, self.resources, self._forecaster = cluster, limits, tuple(limits), forecaster
 
     @cached_property
     def times(self) -> SnapshotTimes:
@@ -67,7 +69,8 @@ class NodeLoad:
 
     @cached_property
     def weights(self) -> Array:
-        return snapshot_weights(len(self.times.recent), len(self.times.hourly))
+        """Of the snapshots, and of the further scenarios of a forecaster after them."""
+        return self._forecast.weights
 
     @cached_property
     def _slots(self) -> Index:
@@ -76,13 +79,23 @@ class NodeLoad:
         return np.flatnonzero(placed.in_use & np.isnan(placed.terminating_since) & (placed.row >= 0))
 
     @cached_property
-    def _pods(self) -> Mapping[str, Array]:
-        """Usage of these pods by resource, pod and snapshot."""
-        store = self.cluster.load_store
-        return {
-            name: store.snapshots[name].filled(self.times, self._slots, store.accounting[name].pods.mean[self._slots])
+    def _snapshots(self) -> Snapshots:
+        store, times = self.cluster.load_store, self.times
+        usage = {
+            name: store.snapshots[name].filled(times, self._slots, store.accounting[name].pods.mean[self._slots])
             for name in self.resources
         }
+        return Snapshots(times, usage, snapshot_weights(len(times.recent), len(times.hourly)))
+
+    @cached_property
+    def _forecast(self) -> Forecast:
+        return self._forecaster.forecast(self._snapshots)
+
+    @cached_property
+    def _pods(self) -> Mapping[str, Array]:
+        """Usage of these pods by resource, pod and scenario."""
+        usage, further = self._snapshots.usage, self._forecast.further
+        return {name: np.hstack([usage[name], further[name]]) for name in usage} if further else usage
 
     @cached_property
     def usage(self) -> Array:

@@ -128,7 +128,7 @@ class Planner:
         self._open: Bools = np.zeros(0, dtype=np.bool_)  # by row: whether pods may be moved there
 
     def steps(self) -> Iterator[None]:
-        load = NodeLoad(self.cluster, self.settings.limits)
+        load = NodeLoad(self.cluster, self.settings.limits, self.settings.forecaster)
         context = StrategyContext(
             self.cluster, load, self.now, self._profile_of, replaceable, self.settings.required_gain
         )

@@ -12,6 +12,7 @@ from trimtab.core.model.resources import CPU, MEMORY
 from trimtab.core.model.selectors import LabelSelector
 from trimtab.core.model.setting import INT32, ParsedFields, Setting, setting
 from trimtab.core.rescheduling.calendar import Window
+from trimtab.core.rescheduling.forecast import BySnapshots, Forecaster
 from trimtab.core.rescheduling.move_budgets import DEFAULT_BUDGETS, Budgets
 from trimtab.core.rescheduling.strategies.interface import RivalStrategy, Strategy
 from trimtab.core.rescheduling.strategies.resource_optimization import ResourceOptimization
@@ -136,6 +137,12 @@ class ReschedulingSettings:
     )
     max_metrics_age: float = setting(
         180.0, "3m unless set: nothing is moved while the newest metrics are older", seconds=(1, DAY)
+    )
+    forecaster: Forecaster = setting(
+        BySnapshots(),
+        "`snapshots` unless set: what the next hours are taken to bring; also `seasonal` or `learned`; see "
+        "[rescheduling.md](rescheduling.md#forecasts)",
+        name="forecast",
     )
     windows: tuple[Window, ...] = setting(
         (),

@@ -91,7 +91,7 @@ def snapshots_of(context: StrategyContext, resource: str) -> tuple[Floats, Float
     recent, hourly = load.times
     ago = int(context.now // HOUR) - hourly
     same_hours = (ago >= HOURS_A_DAY - 1) & np.isin(ago % HOURS_A_DAY, (0, HOURS_A_DAY - 1))
-    earlier = usage[:, len(recent) :][:, same_hours]
+    earlier = usage[:, len(recent) : len(load.times)][:, same_hours]
     return usage[:, : len(recent)], earlier.max(axis=1) if earlier.shape[1] else np.full(len(usage), np.nan)
 
 
