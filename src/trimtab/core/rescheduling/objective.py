@@ -80,7 +80,7 @@ class NodeLoad:
         """Usage of these pods by resource, pod and snapshot."""
         store = self.cluster.load_store
         return {
-            name: store.snapshots[name].filled(self.times, self._slots, store.accounting[name].pods.mean[self._slots])
+            name: store.snapshots[name].filled(self.times, self._slots, self.cluster.load.usual(name)[self._slots])
             for name in self.resources
         }
 
@@ -101,8 +101,8 @@ class NodeLoad:
 
     @cached_property
     def per_unit(self) -> Array:
-        """By resource and row: what makes scaled utilisation of usage."""
-        capacity = np.stack([self.cluster.view.allocatable(name).astype(np.float64) for name in self.resources])
+        """By resource and row: what makes scaled utilisation of usage; 0 where a node has nothing of it."""
+        capacity = np.stack([self.cluster.view.usable(name) for name in self.resources])
         scale = LIMIT / np.array([[self.limits[name]] for name in self.resources])
         with np.errstate(divide="ignore"):
             return np.where(capacity > 0, scale / capacity, 0.0).astype(np.float32)
@@ -132,7 +132,8 @@ class NodeLoad:
     def fits(self, rows: Index, pods: PodLoad) -> Bools:
         """By pod and row: whether the row stays within all limits with the pod, as both were last seen."""
         newest = (self.usage[:, None, rows, 0] + pods.usage[:, :, None, 0]) * self.per_unit[:, None, rows]
-        return np.asarray((newest <= LIMIT).all(axis=0))
+        lacking = (self.per_unit[:, None, rows] == 0.0) & (pods.usage[:, :, None, 0] > 0.0)
+        return np.asarray(((newest <= LIMIT) & ~lacking).all(axis=0))
 
     def move(self, pod: PodLoad, source: int, target: int) -> None:
         """`pod` is a single one."""
