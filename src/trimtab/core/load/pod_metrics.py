@@ -80,9 +80,9 @@ class PodMetric(ArrayTable):
         self, placed: PlacedPods, usual: Floats, rows: int, now: float, settings: LoadSettings, failed: Collection[int]
     ) -> MetricOfNodes:
         counting = placed.in_use & ~placed.is_terminating(slice(None), now, settings.stale)
-        amounts = sum_by_row(placed.row, np.where(counting, np.nan_to_num(usual), 0.0), rows)[:rows]
+        amounts = sum_by_row(placed.row, np.where(counting, np.nan_to_num(usual), 0.0), rows)
         trusted = placed.in_use & (self.sampled_at >= now - settings.stale) & ~np.isin(self.source, list(failed))
-        overdue = counting & ~trusted & ~np.isnan(usual) & (now - placed.running_since > settings.stale)
+        overdue = counting & ~trusted & ~np.isnan(usual) & (placed.running_since < now - settings.stale)
         sampled_at = self._newest_by_row(placed.row, trusted, overdue, rows)
         age = now - sampled_at
         trust = 0.5 * (age <= settings.fresh) + 0.5 * (age <= settings.stale)
@@ -93,7 +93,7 @@ class PodMetric(ArrayTable):
             return np.full(rows, np.nan)
         newest = np.full(rows + 1, -np.inf)  # the last one for pods on unknown nodes
         np.maximum.at(newest, row[trusted], self.sampled_at[trusted])
-        without = np.where(sum_by_row(row, overdue, rows)[:rows] > 0, np.nan, self.sampled_at[trusted].max())
+        without = np.where(sum_by_row(row, overdue, rows) > 0, np.nan, self.sampled_at[trusted].max())
         return np.where(newest[:rows] > -np.inf, newest[:rows], without)
 
     def copy(self) -> Self:
