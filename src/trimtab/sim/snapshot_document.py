@@ -21,7 +21,8 @@ server listed them, reduced to the fields that scheduling decodes (`wire/reducti
 CPU is in millicores and memory in bytes. What was not measured is absent, or null within a series, and never 0: without a
 source there is no `usage`, and without `--history` no `history`. Value `i` of a series was measured at `start + i * step`
 seconds since 1970, and all series have the same length. `custom` has the metrics of nodes and of pods that are neither CPU
-nor memory, in units of their own; only those of pods have a past. A reader ignores fields that it does not know; a change that it must not ignore gets a new apiVersion.
+nor memory, in units of their own; only those of pods have a past. A reader ignores fields that it does not know; a change
+that it must not ignore gets a new apiVersion.
 """
 
 from __future__ import annotations

@@ -45,17 +45,35 @@ def test_a_limit_of_a_metric_of_pods(capacity: str, expected: Capacity) -> None:
 @pytest.mark.parametrize(
     ("limits", "expected"),
     [
-        ("{network: 70}", "limits.network: network is neither cpu nor memory: write {limit: 70, capacity: …}, where capacity"),
-        ("{network: {limit: 70}}", "limits.network: capacity is missing: write an amount, {metric: NAME} for a query of"),
+        (
+            "{network: 70}",
+            "limits.network: network is neither cpu nor memory: write {limit: 70, capacity: …}, where capacity",
+        ),
+        (
+            "{network: {limit: 70}}",
+            "limits.network: capacity is missing: write an amount, {metric: NAME} for a query of",
+        ),
         ("{network: {capacity: 5}}", "limits.network: limit is missing: write the percentage"),
-        ("{network: {limit: 0, capacity: 5}}", "limits.network.limit: 0 is not above 0 and at most 100: write a percent"),
+        (
+            "{network: {limit: 0, capacity: 5}}",
+            "limits.network.limit: 0 is not above 0 and at most 100: write a percent",
+        ),
         ("{network: {limit: 101, capacity: 5}}", "limits.network.limit: 101 is not above 0 and at most 100: write a"),
-        ("{network: {limit: 70, capacity: 0}}", "network.capacity: 0 is not above 0 and at most 1e+15: write what a node"),
+        (
+            "{network: {limit: 70, capacity: 0}}",
+            "network.capacity: 0 is not above 0 and at most 1e+15: write what a node",
+        ),
         ("{network: {limit: 70, capacity: -1}}", "network.capacity: -1 is not above 0 and at most 1e+15: write what a"),
         ("{network: {limit: 70, capacity: 10G}}", "network.capacity: expected a number, got the string '10G'"),
-        ("{network: {limit: 70, capacity: {}}}", "network.capacity: has 0 fields, and needs one: write an amount, {metric"),
+        (
+            "{network: {limit: 70, capacity: {}}}",
+            "network.capacity: has 0 fields, and needs one: write an amount, {metric",
+        ),
         ("{network: {limit: 70, capacity: {metric: ''}}}", "network.capacity.metric: must not be empty"),
-        ("{network: {limit: 70, capacity: {metric: a, allocatable: b}}}", "network.capacity: has 2 fields, and needs one"),
+        (
+            "{network: {limit: 70, capacity: {metric: a, allocatable: b}}}",
+            "network.capacity: has 2 fields, and needs one",
+        ),
         ("{network: {limit: 70, capacity: 5, of: pods}}", "limits.network.of: unknown field"),
         ("{acme.com/net: {limit: 70, capacity: 5}}", "limits.acme.com/net: 'acme.com/net' is not a valid name"),
         ("{cpu: {limit: 70}}", "limits.cpu: expected a number, got a mapping"),

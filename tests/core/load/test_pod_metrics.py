@@ -136,7 +136,9 @@ def test_snapshots_have_live_and_past_values() -> None:
     ingest(made, network({"web-1": 30.0}, at=600.0))
     assert {} == ingest_history(made.load_store, [network({"web-1": 20.0}, at=300.0)], 600.0, made.node_table)
     snapshots = made.load_store.snapshots[NET]
-    (found,) = snapshots.filled(common_times([snapshots]), made.load_store.placed_pods.slots_of(("default/web-1",)), NONE)
+    (found,) = snapshots.filled(
+        common_times([snapshots]), made.load_store.placed_pods.slots_of(("default/web-1",)), NONE
+    )
     assert [30.0, 20.0] == found.tolist()[:2]
 
 
@@ -219,7 +221,9 @@ def test_new_settings() -> None:
 def test_many_pods_and_nodes() -> None:
     """Tables grow, and rows move when a node is removed."""
     names = [f"p{number}-0" for number in range(200)]
-    made = cluster(*((name, f"n{number % 20}") for number, name in enumerate(names)), nodes=[f"n{n}" for n in range(20)])
+    made = cluster(
+        *((name, f"n{number % 20}") for number, name in enumerate(names)), nodes=[f"n{n}" for n in range(20)]
+    )
     ingest(made, network(dict.fromkeys(names, 2.0)))
     made.delete_node("n0")
     assert {f"n{number}": 20.0 for number in range(1, 20)} == usage(made)

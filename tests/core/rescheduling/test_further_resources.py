@@ -26,7 +26,7 @@ from trimtab.core.rescheduling.strategies.resource_optimization import ResourceO
 NET = "network"
 STEPS, NOW = 6, 1500.0
 SAME = Capacity(amount=1000.0)
-PROFILE = profile()
+PROFILE, BY_LIMIT = profile(), ResourceOptimization()
 # Calm by CPU and memory; the network of a is used to 90 %.
 PODS = {"large": ("a", 650.0), "middle": ("a", 200.0), "tiny": ("a", 50.0), "quiet": ("a", None), "other": ("b", 300.0)}
 
@@ -44,18 +44,20 @@ def measured(
         pod = running_pod(name, on, cpu="100m", owner=f"owner-of-{name}", started=-5000.0)
         cluster.upsert_pod(replace(pod, ready=True, scheduler_name=OURS))
     for number in range(STEPS):
-        at, used = 300.0 * number, {name: 200.0 for name in pods}
+        at, used = 300.0 * number, dict.fromkeys(pods, 200.0)
         ingest(
             cluster,
             *(reading(dict.fromkeys(nodes, 1000.0), at, resource) for resource in (CPU, MEMORY)),
             *(pod_reading(used, at, resource) for resource in (CPU, MEMORY)),
-            pod_reading({name: value for name, (_, value) in pods.items() if value is not None}, at, NET, unit=Unit.RAW),
+            pod_reading(
+                {name: value for name, (_, value) in pods.items() if value is not None}, at, NET, unit=Unit.RAW
+            ),
             reading(speeds or {}, at, "speed", unit=Unit.RAW),
         )
     return cluster
 
 
-def guards(cluster: Cluster, capacity: Capacity = SAME, strategy: Strategy = ResourceOptimization()) -> GuardContext:
+def guards(cluster: Cluster, capacity: Capacity = SAME, strategy: Strategy = BY_LIMIT) -> GuardContext:
     settings = ReschedulingSettings(
         limits={**LIMITS, NET: 0.8},
         capacities={NET: capacity},

@@ -63,7 +63,9 @@ def _parse_percent(node: ConfigNode, of: str) -> float | None:
 def _parse_further(name: str, node: ConfigNode) -> tuple[float, Capacity] | None:
     if not isinstance(node.yaml, MappingNode):
         near = did_you_mean(name, LIMITS)
-        node.error(f"{name} is neither cpu nor memory{near}: write {{limit: 70, capacity: …}}, where capacity is {_FORMS}")
+        node.error(
+            f"{name} is neither cpu nor memory{near}: write {{limit: 70, capacity: …}}, where capacity is {_FORMS}"
+        )
         return None
     entries = node.fields(("limit", "capacity")) or {}
     for field, meaning in (("limit", "the percentage"), ("capacity", _FORMS)):

@@ -36,7 +36,7 @@ class Capacity(NamedTuple):
 
 
 class MetricOfNodes(NamedTuple):
-    """By row: the sum over pods, NaN where it is not known; when the newest of them was sampled, and how far it is trusted."""
+    """By row: the sum over pods, NaN where it is not known; when the newest of them was sampled; how far it is trusted."""
 
     usage: Floats
     sampled_at: Floats
