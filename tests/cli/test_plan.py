@@ -6,11 +6,13 @@ import json
 import re
 import subprocess
 import sys
+from collections.abc import Mapping
 from pathlib import Path
 from typing import Any
 
 import pytest
 from click.testing import CliRunner, Result
+from msgspec.structs import replace
 
 from tests.apps.plan.hot_cluster import BUDGETS, CPU, HOT, PODS, hot_cluster, running, usage_of
 from tests.cli.test_doctor import kubeconfig as kubeconfig
@@ -18,6 +20,7 @@ from tests.config.config_files import HEAD, TRIMTAB_HEAD
 from tests.sim.snapshot_clusters import budget
 from trimtab.cli import main
 from trimtab.cli import plan as plan_command
+from trimtab.sim.snapshot_document import Usage
 from trimtab.sim.snapshot_file import read_snapshot
 
 PAGE = Path(__file__).resolve().parents[2] / "docs" / "rescheduling.md"
@@ -83,6 +86,42 @@ def test_configuration(tmp_path: Path) -> None:
     higher = f"{TRIMTAB_HEAD}rescheduling: {{limits: {{cpu: 97}}}}\n"
     done = plan(tmp_path, "--config", written(tmp_path, higher))
     assert 0 == done.exit_code and "97%    0 → 0" in done.stdout, done.output
+
+
+NETWORK = """\
+sources:
+- name: main
+  prometheus:
+    url: http://prometheus:9090
+    queries: [{name: network, of: pods, query: "sum by (namespace, pod) (network_bytes)"}]
+rescheduling:
+  limits: {network: {limit: 70, capacity: 1000}}
+"""
+
+
+def with_network(usage: Usage, used: Mapping[str, float]) -> Usage:
+    pods = {
+        key: replace(each, custom={"network": used[name]} if (name := key.partition("/")[2]) in used else {})
+        for key, each in usage.pods.items()
+    }
+    return replace(usage, pods=pods)
+
+
+def test_a_limit_of_a_metric_of_pods(tmp_path: Path) -> None:
+    """Calm by CPU and memory, but the network is full: a pod moves, and the table has the resource. Where no pod has the
+    metric nothing is planned."""
+    config = written(tmp_path, TRIMTAB_HEAD + NETWORK)
+    calm = usage_of(PODS, dict.fromkeys(CPU, 100.0))
+    full = with_network(calm, {"web-0": 400.0, "web-1": 400.0, "web-2": 10.0, "calm": 50.0})
+    options = {"usage": full, "history": None}
+    done = plan(tmp_path, "--config", config, **options)
+    assert 2 == done.exit_code, done.output
+    assert "\n      why   ResourceOptimization: network at 81%, above 70%\n" in done.stdout
+    assert "\nnetwork       81% n-1  45% n-2  70%    1 → 0\n" in done.stdout
+    assert 0 == plan(tmp_path, **options).exit_code
+    unknown = plan(tmp_path, "--config", config, usage=calm, history=None)
+    assert 1 == unknown.exit_code
+    assert "the usage of 2 of 2 nodes is unknown (2 without network of their pods, or its capacity)" in unknown.stderr
 
 
 def test_another_scheduler(tmp_path: Path) -> None:

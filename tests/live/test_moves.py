@@ -1,6 +1,6 @@
 """The rescheduler on a live cluster with a real Prometheus: pods leave a hot node, and nobody misses them.
 
-A scheduler places the pods, and the rescheduler moves them as a process of its own, with no rights but those of its role file.
+A scheduler places the pods, and the rescheduler moves them as a process of its own, with the rights of its role file.
 """
 
 from __future__ import annotations

@@ -16,6 +16,7 @@ from trimtab.config.schema import Parsed, fields_of, parse_entries
 from trimtab.config.trimtab.document import GROUP as TRIMTAB_GROUP
 from trimtab.config.trimtab.document import KIND as TRIMTAB_KIND
 from trimtab.config.trimtab.document import check_rule_sources, parse_document
+from trimtab.config.trimtab.limits import check_limit_sources
 from trimtab.config.trimtab.plugin_rescheduling import add_plugin_rescheduling
 from trimtab.config.trimtab.plugin_sources import add_plugin_sources
 from trimtab.config.trimtab.rescheduling import BUILTIN_ONLY, Installed
@@ -75,6 +76,7 @@ def parse(
         document = add_plugin_rescheduling(document, parsed_profiles)
     if trimtab is not None:
         check_rule_sources(trimtab, document)
+        check_limit_sources(trimtab, document)
     notes = report.finish()
     settings = replace(configuration.settings, load=load, labels=document.labels, rescheduling=document.rescheduling)
     return replace(configuration, settings=settings, notes=notes, trimtab=document)

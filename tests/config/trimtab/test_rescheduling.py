@@ -134,7 +134,10 @@ def test_arguments_of_a_strategy(monkeypatch: pytest.MonkeyPatch) -> None:
         ("{limits: {cpu: 0}}", "rescheduling.limits.cpu: 0 is not above 0 and at most 100: write a percentage of"),
         ("{limits: {memory: 101}}", "rescheduling.limits.memory: 101 is not above 0 and at most 100: write a"),
         ("{limits: {cpu: half}}", "rescheduling.limits.cpu: expected a number, got the string 'half'"),
-        ("{limits: {disk: 80}}", "rescheduling.limits.disk: unknown field"),
+        (
+            "{limits: {memry: 80}}",
+            "rescheduling.limits.memry: memry is neither cpu nor memory (did you mean memory?): ",
+        ),
         ("{eagerness: 5}", "rescheduling.eagerness: expected a string, got the number 5"),
         ("{eagerness: keen}", "rescheduling.eagerness: 'keen' is not one of balanced, calm, eager"),
         ("{cooldown: 1m}", "rescheduling.cooldown: cooldown (1m) must not be shorter than interval (5m)"),

@@ -66,7 +66,8 @@ class Rescheduling(Controller):
         return self.state.settings.rescheduling
 
     def _apply_settings(self) -> None:
-        self.state.cluster.load_store.keep_snapshots(self.settings is not None)
+        further = self.settings.capacities if self.settings is not None else {}
+        self.state.cluster.load_store.keep_snapshots(self.settings is not None, further)
 
     # --- what happens in the cluster
 

@@ -80,10 +80,9 @@ class NodeLoad:
 
     @cached_property
     def _snapshots(self) -> Snapshots:
-        store, times = self.cluster.load_store, self.times
+        store, times, usual = self.cluster.load_store, self.times, self.cluster.load.usual
         usage = {
-            name: store.snapshots[name].filled(times, self._slots, store.accounting[name].pods.mean[self._slots])
-            for name in self.resources
+            name: store.snapshots[name].filled(times, self._slots, usual(name)[self._slots]) for name in self.resources
         }
         return Snapshots(times, usage, snapshot_weights(len(times.recent), len(times.hourly)))
 
@@ -114,8 +113,8 @@ class NodeLoad:
 
     @cached_property
     def per_unit(self) -> Array:
-        """By resource and row: what makes scaled utilisation of usage."""
-        capacity = np.stack([self.cluster.view.allocatable(name).astype(np.float64) for name in self.resources])
+        """By resource and row: what makes scaled utilisation of usage; 0 where a node has nothing of it."""
+        capacity = np.stack([self.cluster.view.usable(name) for name in self.resources])
         scale = LIMIT / np.array([[self.limits[name]] for name in self.resources])
         with np.errstate(divide="ignore"):
             return np.where(capacity > 0, scale / capacity, 0.0).astype(np.float32)
@@ -145,7 +144,8 @@ class NodeLoad:
     def fits(self, rows: Index, pods: PodLoad) -> Bools:
         """By pod and row: whether the row stays within all limits with the pod, as both were last seen."""
         newest = (self.usage[:, None, rows, 0] + pods.usage[:, :, None, 0]) * self.per_unit[:, None, rows]
-        return np.asarray((newest <= LIMIT).all(axis=0))
+        lacking = (self.per_unit[:, None, rows] == 0.0) & (pods.usage[:, :, None, 0] > 0.0)
+        return np.asarray(((newest <= LIMIT) & ~lacking).all(axis=0))
 
     def move(self, pod: PodLoad, source: int, target: int) -> None:
         """`pod` is a single one."""

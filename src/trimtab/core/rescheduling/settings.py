@@ -7,6 +7,7 @@ from dataclasses import dataclass, field
 from enum import StrEnum
 from types import MappingProxyType
 
+from trimtab.core.load.pod_metrics import Capacity
 from trimtab.core.model.duration import DAY, format_duration
 from trimtab.core.model.resources import CPU, MEMORY
 from trimtab.core.model.selectors import LabelSelector
@@ -46,9 +47,11 @@ GUARDED_KINDS = ("poddisruptionbudgets", "persistentvolumeclaims", "persistentvo
 
 @dataclass(frozen=True, slots=True)
 class ReschedulingSettings:
-    """Times are in seconds; `limits` are shares of a node's allocatable that its usage should stay below.
+    """Times are in seconds; `limits` are shares of a node's allocatable that its usage should stay below, or of its
+    `capacities` for resources other than CPU and memory.
 
-    The file has limits in percent, the required gain by name, and strategies by name with their arguments.
+    The file has limits in percent with the capacities in them, the required gain by name, and strategies by name with
+    their arguments.
     """
 
     mode: Mode = setting(Mode.OBSERVE, "`observe` unless set: moves are only planned; `auto` carries them out")
@@ -58,7 +61,9 @@ class ReschedulingSettings:
         metadata={
             "setting": Setting(
                 "`{cpu: 80, memory: 90}` unless set: the usage in percent of allocatable above which pods should leave "
-                "a node; one that is left out keeps its default"
+                "a node; one that is left out keeps its default. Any metric of pods may have a limit, too, with what nodes "
+                "have of it: `network: {limit: 70, capacity: 1.25e9}`, see "
+                "[rescheduling.md](rescheduling.md#limits-of-your-own-metrics)"
             )
         },
     )
@@ -148,6 +153,8 @@ class ReschedulingSettings:
         (),
         "any time unless set: when pods may be moved, or must not be; see [rescheduling.md](rescheduling.md#windows)",
     )
+
+    capacities: Mapping[str, Capacity] = field(default_factory=dict)
 
     @property
     def suggesting(self) -> tuple[Strategy, ...]:
