@@ -15,6 +15,7 @@ from click.testing import CliRunner, Result
 from tests.apps.plan.hot_cluster import BUDGETS, CPU, HOT, PODS, hot_cluster, running, usage_of
 from tests.cli.test_doctor import kubeconfig as kubeconfig
 from tests.config.config_files import HEAD, TRIMTAB_HEAD
+from tests.config.descheduler.policies import koordinator, policy
 from tests.sim.snapshot_clusters import budget
 from trimtab.cli import main
 from trimtab.cli import plan as plan_command
@@ -119,7 +120,12 @@ def test_nothing_is_planned(options: dict[str, Any], message: str, tmp_path: Pat
         (("--config", "BAD"), "bad.yaml:3:24: rescheduling.limits: expected a mapping, got the number 3"),
         (
             ("--config", "RIVAL"),
-            "nothing is planned: KoordinatorLowNodeLoad is run for comparison in trimtab simulate only",
+            "nothing is planned: KoordinatorLowNodeLoad is run for comparison in trimtab simulate only; --descheduler-pol",
+        ),
+        (("--descheduler-policy", "/nonexistent"), "--descheduler-policy: /nonexistent: cannot be read: No such file"),
+        (
+            ("--descheduler-policy", "GOOD"),
+            "good.yaml:1:1: this is a KubeSchedulerConfiguration, not the policy of a desch",
         ),
         (("--config", "/nonexistent"), "/nonexistent: cannot be read: No such file or directory"),
         (("--scheduler-config", "batch"), "trimtab: --scheduler-config: 'batch' is not NAME=FILE, such as"),
@@ -142,6 +148,40 @@ def test_bad_input(flags: tuple[str, ...], message: str, tmp_path: Path) -> None
     done = plan(tmp_path, *(re.sub("GOOD|BAD|RIVAL", lambda found: files[found[0]], each) for each in flags))
     assert (1, "") == (done.exit_code, done.stdout)
     assert message in done.stderr and "Traceback" not in done.stderr
+
+
+LOW_NODE_UTILIZATION = "{thresholds: {cpu: 50}, targetThresholds: {cpu: 80}, metricsUtilization: {metricsServer: true}}"
+LOW_NODE_LOAD = "{lowThresholds: {cpu: 50, memory: 50}, highThresholds: {cpu: 80, memory: 80}}"
+
+
+@pytest.mark.parametrize(
+    ("content", "name"),
+    [
+        (
+            policy("metricsCollector: {enabled: true}\n", LowNodeUtilization=LOW_NODE_UTILIZATION),
+            "DeschedulerLowNodeUtilization",
+        ),
+        (koordinator(LowNodeLoad=LOW_NODE_LOAD), "KoordinatorLowNodeLoad"),
+    ],
+)
+def test_what_a_descheduler_would_evict(content: str, name: str, tmp_path: Path) -> None:
+    """By its own rules: exit code 2 and each pod, without a target; with higher thresholds nothing, and exit code 0."""
+    done = plan(tmp_path, "--descheduler-policy", written(tmp_path, content, "policy.yaml"))
+    assert 2 == done.exit_code, done.output
+    assert done.stdout.startswith(f"{name} would evict 1 pod of ")
+    assert "\n  - shop/web-0  leaves n-1: n-1 is overutilized\n" in done.stdout and "gain" not in done.stdout
+    calm = written(tmp_path, content.replace("80", "99"), "calm.yaml")
+    done = plan(tmp_path, "--descheduler-policy", calm)
+    assert 0 == done.exit_code and f"{name} would evict no pod of " in done.stdout, done.output
+
+
+def test_what_is_not_supported_of_a_policy(tmp_path: Path) -> None:
+    """A note on standard error, with its place."""
+    content = policy(
+        "gracePeriodSeconds: 3\n", LowNodeUtilization="{thresholds: {cpu: 50}, targetThresholds: {cpu: 80}}"
+    )
+    done = plan(tmp_path, "--descheduler-policy", written(tmp_path, content, "policy.yaml"))
+    assert "policy.yaml:3:21: gracePeriodSeconds: not supported: " in done.stderr and done.stderr.startswith("note: ")
 
 
 def test_the_live_cluster(tmp_path: Path, kubeconfig: str, monkeypatch: pytest.MonkeyPatch) -> None:

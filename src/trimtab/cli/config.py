@@ -108,19 +108,13 @@ def convert(file: str, key: str, rival: bool) -> None:
 
     content = _read_or_exit(Path(file))
     try:
-        if rival:
-            found = read_rival(content, file, key)
-            sources, section, notes = (), found.settings, found.notes
-        else:
-            equivalent = convert_policy(content, file, key)
-            sources, section = equivalent.configuration.sources, equivalent.configuration.rescheduling
-            notes = equivalent.notes
+        found = (read_rival if rival else convert_policy)(content, file, key)
     except ConfigError as error:
         click.echo(str(error), err=True)
         sys.exit(BAD_INPUT)
     mode = "# mode: observe only plans; simulations need mode: auto to move pods.\n"
-    comments = "".join(f"# {note}\n" for note in notes)
-    click.echo(comments + mode + to_yaml(dump_section(sources, section)), nl=False)
+    comments = "".join(f"# {note}\n" for note in found.notes)
+    click.echo(comments + mode + to_yaml(dump_section(found.sources, found.settings)), nl=False)
 
 
 def rule_file_or_none(file: str, key: str) -> tuple[Rule, ...] | None:

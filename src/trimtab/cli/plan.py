@@ -17,6 +17,7 @@ if TYPE_CHECKING:
     from trimtab.apps.plan.text import Line
     from trimtab.config.configuration import Configuration
     from trimtab.core.framework.profile import Profile
+    from trimtab.core.rescheduling.settings import ReschedulingSettings
     from trimtab.sim.snapshot_file import ClusterSnapshot
 
 NOTHING, ERROR, MOVES, INTERRUPTED = 0, 1, 2, 130
@@ -47,6 +48,12 @@ class PlanCommand(click.Command):
     multiple=True,
     help="The KubeSchedulerConfiguration of another scheduler, for its pods; the stock profile for default-scheduler.",
 )
+@click.option(
+    "--descheduler-policy",
+    "policy",
+    metavar="FILE",
+    help="Print what a descheduler would evict by this DeschedulerPolicy, or by Koordinator's file, instead.",
+)
 @click.option("--kubeconfig", default="", help="Overrides clientConnection.kubeconfig.")
 @click.option("--why-not", is_flag=True, help="Also print what was refused, and why.")
 @click.option("--json", "as_json", is_flag=True, help="Print JSON.")
@@ -55,6 +62,7 @@ def command(
     snapshot: str | None,
     config: str | None,
     schedulers: tuple[str, ...],
+    policy: str | None,
     kubeconfig: str,
     why_not: bool,
     as_json: bool,
@@ -69,7 +77,7 @@ def command(
     """
     try:
         _check_output(output)
-        planned = _plan(snapshot, _configuration(config), _profiles(schedulers), kubeconfig)
+        planned = _plan(snapshot, _configuration(config), _profiles(schedulers), _rival(policy), kubeconfig)
         _write(planned, output)
         _print(planned, snapshot or LIVE, why_not=why_not, as_json=as_json)
     except KeyboardInterrupt:  # which click ends with 1
@@ -123,17 +131,41 @@ def _profile(name: str, file: str) -> Profile:
     return profile
 
 
+def _rival(file: str | None) -> ReschedulingSettings | None:
+    """The rescheduler that a policy of another project describes, for the one round that a plan is."""
+    from trimtab.apps.config_file import os_error_text, read_bounded
+    from trimtab.config.descheduler.rivals import in_one_round, read_rival
+    from trimtab.config.diagnostics import ConfigError
+
+    if file is None:
+        return None
+    try:
+        found = read_rival(read_bounded(Path(file)), file)
+    except OSError as error:
+        _fail(f"--descheduler-policy: {file}: {os_error_text(error)}")
+    except ConfigError as error:
+        click.echo(str(error), err=True)
+        sys.exit(ERROR)
+    for note in found.notes:
+        _note(str(note))
+    return in_one_round(found.settings)
+
+
 # --- the plan
 
 
 def _plan(
-    snapshot: str | None, configuration: Configuration, profiles: Mapping[str, Profile], kubeconfig: str
+    snapshot: str | None,
+    configuration: Configuration,
+    profiles: Mapping[str, Profile],
+    rival: ReschedulingSettings | None,
+    kubeconfig: str,
 ) -> PlannedMoves:
     from trimtab.apps.plan.make import NothingPlanned, make_plan, settings_for
 
     notes: tuple[str, ...] = ()
     try:
-        settings = settings_for(configuration, profiles)
+        settings = settings_for(configuration, profiles, rival)
         cluster = _cluster(snapshot, configuration, kubeconfig)
         notes = cluster.metadata.notes
         if not cluster.nodes:

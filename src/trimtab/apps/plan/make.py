@@ -56,20 +56,24 @@ class PlannedMoves(NamedTuple):
     hashed: bool = False
 
 
-def settings_for(configuration: Configuration, other_schedulers: Mapping[str, Profile]) -> Settings:
+def settings_for(
+    configuration: Configuration, other_schedulers: Mapping[str, Profile], rival: ReschedulingSettings | None = None
+) -> Settings:
     """What to plan with: moves are never carried out, and pods of default-scheduler fit where its stock profile says so,
     unless the configuration or `other_schedulers` have another profile of that name.
 
-    Raises NothingPlanned for strategies that only a simulation may run.
+    rival: another project's rescheduler, which plans in place of the configuration's own. Raises NothingPlanned for one that
+    the configuration has.
     """
     if reason := why_only_simulated(configuration.settings.rescheduling):
-        raise NothingPlanned(reason)
+        raise NothingPlanned(f"{reason}; --descheduler-policy FILE plans with a rival's own file")
     profiles = {
         DEFAULT_SCHEDULER: default_profile(DEFAULT_SCHEDULER),
         **{each.name: each for each in configuration.settings.profiles},
         **other_schedulers,
     }
-    rescheduling = replace(configuration.settings.rescheduling or ReschedulingSettings(), mode=Mode.OBSERVE)
+    own = configuration.settings.rescheduling or ReschedulingSettings()
+    rescheduling = replace(own if rival is None else rival, mode=Mode.OBSERVE)
     return replace(configuration.settings, profiles=tuple(profiles.values()), labels=None, rescheduling=rescheduling)
 
 

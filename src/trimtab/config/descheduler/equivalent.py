@@ -16,19 +16,18 @@ from __future__ import annotations
 from collections.abc import Callable, Iterable, Mapping
 from dataclasses import dataclass, field
 from math import ceil
-from typing import Any, NamedTuple
+from typing import Any
 
-from trimtab.config.descheduler.equivalent_evictor import evictor_settings
+from trimtab.config.descheduler.equivalent_evictor import EXCLUDED_ANYWAY, evictor_settings
 from trimtab.config.descheduler.evictor import check_namespaces, note_unsupported
 from trimtab.config.descheduler.policy import Fields, Policy, read_policy
-from trimtab.config.descheduler.rivals import check_pair, interval_of, metrics_source, snake
+from trimtab.config.descheduler.rivals import ReadPolicy, check_pair, interval_of, metrics_source, snake
 from trimtab.config.descheduler.shapes import LOW_NODE_LOAD, LOW_NODE_UTILIZATION, PREFERRED_AFFINITY, PROMETHEUS
-from trimtab.config.diagnostics import Info, Note
+from trimtab.config.diagnostics import Info
 from trimtab.config.trimtab.settings import (
     MetricsServerSettings,
     PrometheusSettings,
     SourceSettings,
-    TrimtabConfiguration,
     parse_url,
 )
 from trimtab.core.model.resources import CPU, MEMORY
@@ -94,13 +93,6 @@ _TOP = {
 }
 
 
-class Equivalent(NamedTuple):
-    """A configuration with the section and the sources, and the notes on what differs."""
-
-    configuration: TrimtabConfiguration
-    notes: tuple[Note, ...]
-
-
 @dataclass(slots=True)
 class _Draft:
     """What the plugins have asked for so far."""
@@ -112,7 +104,7 @@ class _Draft:
     excluded: list[set[str]] = field(default_factory=list)  # namespaces, by plugin
 
 
-def convert_policy(content: str | bytes, file: str, key: str = "") -> Equivalent:
+def convert_policy(content: str | bytes, file: str, key: str = "") -> ReadPolicy:
     """Raises ConfigError with all problems of the file."""
     policy = read_policy(content, file, key)
     note_unsupported(policy.top, _TOP)
@@ -137,7 +129,7 @@ def convert_policy(content: str | bytes, file: str, key: str = "") -> Equivalent
         strategies=tuple(draft.strategies.values()),
         **{"cooldown": max(COOLDOWN, draft.interval), **values},
     )
-    return Equivalent(TrimtabConfiguration(sources=sources, rescheduling=section), notes)
+    return ReadPolicy(section, notes, sources)
 
 
 # --- namespaces and sources
@@ -161,7 +153,7 @@ def _keep_common_namespaces(draft: _Draft) -> None:
     """A namespace is excluded for all strategies or for none: the note says of which ones it is not."""
     common = set.intersection(*draft.excluded) if draft.excluded else set()
     for fields, excluded in zip(draft.policy.strategies.values(), draft.excluded, strict=True):
-        if others := sorted(excluded - common):
+        if others := sorted(excluded - common - {*EXCLUDED_ANYWAY}):
             fields.at(_namespaces_key(fields), "exclude").note(
                 f"not supported: excludedNamespaces is for all strategies, and others have no such exclusion of "
                 f"{', '.join(others)}"

@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 from collections.abc import Collection
-from dataclasses import fields as dataclass_fields
 from typing import Any
 
 from trimtab.config.descheduler.evictor import evictor_of, note_unsupported
@@ -15,6 +14,7 @@ from trimtab.core.rescheduling.rivals.default_evictor import DefaultEvictor
 from trimtab.core.rescheduling.settings import COOLDOWN, ReschedulingSettings
 
 MOST_MOVES = 1000
+EXCLUDED_ANYWAY: tuple[str, ...] = ReschedulingSettings().excluded_namespaces
 OPPOSITES = {"In": "NotIn", "NotIn": "In", "Exists": "DoesNotExist", "DoesNotExist": "Exists"}
 _NEVER_SYSTEM = "pods of system-critical priority are never moved"
 _BARE = "a pod without a controller would not come back, and is never moved"
@@ -59,9 +59,9 @@ def evictor_settings(policy: Policy, excluded: Collection[str]) -> dict[str, Any
         note_unsupported(fields, _UNSUPPORTED)
         _note_protections(fields)
         _note_differences(fields)
-    own = next(each.default for each in dataclass_fields(ReschedulingSettings) if each.name == "excluded_namespaces")
+    namespaces = (*EXCLUDED_ANYWAY, *evictor.excluded_namespaces, *_evictor_namespaces(fields))
     values: dict[str, Any] = {
-        "excluded_namespaces": tuple(dict.fromkeys((*own, *evictor.excluded_namespaces, *_evictor_namespaces(fields)))),
+        "excluded_namespaces": tuple(dict.fromkeys(namespaces)),
         "allow_local_data": evictor.evict_local_storage_pods,
         "priority_threshold": evictor.priority_threshold,
     }
@@ -109,8 +109,10 @@ def _note_differences(fields: Fields) -> None:
         fields.at("nodeFit").note("where a pod fits is always checked, also without nodeFit", Info)
     if not isinstance(args, DefaultEvictorArgs):
         return
-    if "noEvictionPolicy" in fields.entries and args.no_eviction_policy != "Mandatory":
-        fields.at("noEvictionPolicy").note("not supported: pods with the annotation prefer-no-eviction are never moved")
+    if "noEvictionPolicy" in fields.entries:
+        fields.at("noEvictionPolicy").note(
+            "pods with the annotation prefer-no-eviction are never moved, as if Mandatory", Info
+        )
     if args.min_replicas > 2:
         fields.at("minReplicas").note("not supported: the only ready pod of a workload stays, and no others by number")
     elif args.min_replicas < 2:

@@ -29,7 +29,8 @@ DEPRECATED = (
 
 def note_unsupported(fields: Fields, reasons: Mapping[str, str]) -> None:
     """A note on each of these fields that is set to something else than its default."""
-    for each in fields_of(type(fields.value)):
+    kind: type = type(fields.value)
+    for each in fields_of(kind):
         if each.key in reasons and each.key in fields.entries and getattr(fields.value, each.name) != each.default:
             fields.entries[each.key].note(f"not supported: {reasons[each.key]}")
 
@@ -37,10 +38,10 @@ def note_unsupported(fields: Fields, reasons: Mapping[str, str]) -> None:
 def evictor_of(policy: Policy, namespaces: Namespaces | None) -> DefaultEvictor:
     """namespaces: those of the strategy, in whose place Koordinator's evictor may have some."""
     top, args = policy.top.value, policy.evictor.value if policy.evictor is not None else DefaultEvictorArgs()
+    migration = args if isinstance(args, MigrationControllerArgs) else MigrationControllerArgs()
     protected, extra = _protections(policy.evictor)
-    own = args.namespaces if isinstance(args, MigrationControllerArgs) else None
-    is_default = isinstance(args, DefaultEvictorArgs)
-    chosen = namespaces or own or Namespaces()
+    default = args if isinstance(args, DefaultEvictorArgs) else DefaultEvictorArgs()
+    chosen = namespaces or migration.namespaces or Namespaces()
     return DefaultEvictor(
         evict_local_storage_pods="PodsWithLocalStorage" not in protected,
         evict_daemon_set_pods="DaemonSetPods" not in protected,
@@ -48,18 +49,16 @@ def evictor_of(policy: Policy, namespaces: Namespaces | None) -> DefaultEvictor:
         ignore_pvc_pods="PodsWithPVC" in extra,
         ignore_pods_without_pdb="PodsWithoutPDB" in extra,
         ignore_resource_claim_pods="PodsWithResourceClaims" in extra,
-        mandatory_no_eviction=is_default and args.no_eviction_policy == "Mandatory",
+        mandatory_no_eviction=default.no_eviction_policy == "Mandatory",
         priority_threshold=_priority(policy.evictor, args.priority_threshold),
-        min_replicas=args.min_replicas if is_default else 0,
-        min_pod_age=(args.min_pod_age or 0.0) if is_default else 0.0,
+        min_replicas=default.min_replicas,
+        min_pod_age=default.min_pod_age or 0.0,
         label_selector=args.label_selector,
         included_namespaces=chosen.include,
         excluded_namespaces=chosen.exclude,
         max_per_node=top.max_no_of_pods_to_evict_per_node,
-        max_per_namespace=_lower(
-            top.max_no_of_pods_to_evict_per_namespace, None if is_default else args.max_migrating_per_namespace
-        ),
-        max_total=_lower(top.max_no_of_pods_to_evict_total, None if is_default else args.max_migrating_globally),
+        max_per_namespace=_lower(top.max_no_of_pods_to_evict_per_namespace, migration.max_migrating_per_namespace),
+        max_total=_lower(top.max_no_of_pods_to_evict_total, migration.max_migrating_globally),
     )
 
 

@@ -6,6 +6,7 @@ What the rival does not reproduce is named in a note.
 from __future__ import annotations
 
 from collections.abc import Mapping
+from dataclasses import replace
 from typing import NamedTuple
 
 from trimtab.config.descheduler.evictor import check_namespaces, evictor_of, note_unsupported
@@ -20,6 +21,7 @@ from trimtab.config.descheduler.shapes import (
     MigrationControllerArgs,
 )
 from trimtab.config.diagnostics import Note
+from trimtab.config.trimtab.settings import SourceSettings
 from trimtab.core.framework.resource_amounts import ResourceValues
 from trimtab.core.model.duration import DAY, format_duration
 from trimtab.core.model.resources import CPU, MEMORY, PODS
@@ -38,6 +40,7 @@ LIMITED_RANGE = (10.0, DAY)
 
 _TOP = {
     "nodeSelector": ALL_NODES,
+    "dryRun": "a plan is always dry",
     "gracePeriodSeconds": NOTHING_EVICTED,
     "evictionFailureEventNotification": NOTHING_EVICTED,
     "metricsProviders": "they are not asked: the usage is that of the sources in --config, or of metrics-server",
@@ -74,10 +77,11 @@ _EVICTORS = {
 
 
 class ReadPolicy(NamedTuple):
-    """Settings that a policy amounts to, and the notes on what they leave out."""
+    """Settings that a policy amounts to, the notes on what they leave out, and the metric sources that it names."""
 
     settings: ReschedulingSettings
     notes: tuple[Note, ...]
+    sources: tuple[SourceSettings, ...] = ()
 
 
 def read_rival(content: str | bytes, file: str, key: str = "") -> ReadPolicy:
@@ -139,8 +143,9 @@ def _low_node_utilization(policy: Policy, fields: Fields) -> RivalStrategy | Non
             "not supported: the query is not run, and the CPU usage of each node stands for its result"
         )
     evictor = policy.evictor.value if policy.evictor is not None else None
-    limits = args.eviction_limits
+    limit = args.eviction_limits.node if args.eviction_limits is not None else None
     low, high = (_thresholds(fields, key, source) for key in ("thresholds", "targetThresholds"))
+    own = evictor_of(policy, namespaces)
     if policy.report.problems:
         return None
     return LowNodeUtilization(
@@ -149,9 +154,9 @@ def _low_node_utilization(policy: Policy, fields: Fields) -> RivalStrategy | Non
         use_deviation_thresholds=args.use_deviation_thresholds,
         number_of_nodes=args.number_of_nodes,
         metrics_source=source,
-        eviction_limit_per_node=(limits.node or 0) if limits is not None else 0,
+        eviction_limit_per_node=limit or 0,
         node_fit=evictor is not None and evictor.node_fit,
-        evictor=evictor_of(policy, namespaces),
+        evictor=replace(own, max_per_node=0) if limit == 0 else own,  # 0 is no limit to the rival
     )
 
 
@@ -229,9 +234,18 @@ def _low_node_load(policy: Policy, fields: Fields) -> RivalStrategy | None:
         anomaly_timeout=min(max(condition.timeout, 1.0), 3600.0),
         detector_cache_timeout=args.detector_cache_timeout,
         node_metric_expiration=float(args.node_metric_expiration_seconds),
-        node_fit=args.node_fit,
+        node_fit=args.node_fit or evictor.node_fit,
         max_migrating_per_node=2 if given is None else given,
         skip_check_expected_replicas=isinstance(evictor, MigrationControllerArgs)
         and evictor.skip_check_expected_replicas,
         evictor=evictor_of(policy, namespaces),
     )
+
+
+def in_one_round(settings: ReschedulingSettings) -> ReschedulingSettings:
+    """A plan is one round, so that a node which is too full now counts as abnormal at once."""
+    rivals = (
+        replace(each, consecutive_abnormalities=1) if isinstance(each, KoordinatorLowNodeLoad) else each
+        for each in settings.rivals
+    )
+    return replace(settings, strategies=tuple(rivals))
