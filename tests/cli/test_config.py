@@ -149,6 +149,6 @@ def test_convert_what_is_invalid(tmp_path: Path) -> None:
     file.write_text(policy(LowNodeUtilization="{}"))
     done = CliRunner().invoke(main, ["config", "convert", str(file)])
     assert (2, "") == (done.exit_code, done.stdout)
-    assert f"{file}:7:36: profiles[0].pluginConfig[0].args: thresholds is missing: write perc" in done.stderr
+    assert f"{file}:7:38: profiles[0].pluginConfig[0].args: thresholds is missing: write perc" in done.stderr
     done = CliRunner().invoke(main, ["config", "check", str(file)])
     assert 2 == done.exit_code and f"`trimtab config convert {file}` prints settings with the same" in done.stderr

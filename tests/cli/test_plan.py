@@ -161,7 +161,10 @@ LOW_NODE_LOAD = "{lowThresholds: {cpu: 50, memory: 50}, highThresholds: {cpu: 80
             policy("metricsCollector: {enabled: true}\n", LowNodeUtilization=LOW_NODE_UTILIZATION),
             "DeschedulerLowNodeUtilization",
         ),
-        (koordinator(LowNodeLoad=LOW_NODE_LOAD), "KoordinatorLowNodeLoad"),
+        (
+            koordinator(MigrationController="{skipCheckExpectedReplicas: true}", LowNodeLoad=LOW_NODE_LOAD),
+            "KoordinatorLowNodeLoad",
+        ),
     ],
 )
 def test_what_a_descheduler_would_evict(content: str, name: str, tmp_path: Path) -> None:
