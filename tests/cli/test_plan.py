@@ -63,6 +63,19 @@ def test_why_not(tmp_path: Path) -> None:
     assert "Refused: 4 by disruption budget. --why-not" in plan(tmp_path, pods=pods, objects=objects).stdout
 
 
+def test_a_node(tmp_path: Path) -> None:
+    """Its usage against its limits, what suggests it, and the outlook of each pod."""
+    done = plan(tmp_path, "--node", HOT)
+    assert 2 == done.exit_code, done.output
+    explained = done.stdout.partition("\nnode n-1\n")[2].splitlines()
+    assert (
+        "rescheduling (observe): shop/web-0 should move to n-2, unless moves of other nodes gain more" == explained[0]
+    )
+    assert explained[1].startswith("  usage and limits: cpu 95% of 80%, memory 12% of 90%, penalty ")
+    assert "  suggested by ResourceOptimization: cpu at 95%, above 80%" == explained[2]
+    assert explained[3].startswith("  pod shop/web-0: may be moved, best to n-2: gain ")
+
+
 def test_json_and_file(tmp_path: Path) -> None:
     """The document is printed, and written for its owner alone; the exit code is the same."""
     file = tmp_path / "plan.json"
@@ -134,6 +147,9 @@ def test_nothing_is_planned(options: dict[str, Any], message: str, tmp_path: Pat
         (("--snapshot", "GOOD"), "good.yaml: is not JSON"),
         (("--snapshot", "/nonexistent"), "trimtab: /nonexistent: cannot be read: No such file or directory"),
         (("-o", "/nonexistent/plan.json"), "-o: /nonexistent/plan.json cannot be written: there is no directory"),
+        (("--node", "n-9"), "trimtab: nothing is planned: --node: there is no node n-9"),
+        (("--node", "n-1", "--json"), "trimtab: --node is for people: leave out --json"),
+        (("--node", "n-1", "--descheduler-policy", "x"), "--node explains plans of Trimtab: leave out --descheduler"),
         (("--whynot",), "No such option '--whynot'"),
         (("-whynot",), "No such option -whynot"),
         (("--kubeconfig",), "Option '--kubeconfig' requires an argument"),

@@ -56,6 +56,7 @@ class PlanCommand(click.Command):
 )
 @click.option("--kubeconfig", default="", help="Overrides clientConnection.kubeconfig.")
 @click.option("--why-not", is_flag=True, help="Also print what was refused, and why.")
+@click.option("--node", default="", metavar="NAME", help="Also explain this node: why its pods should leave, or stay.")
 @click.option("--json", "as_json", is_flag=True, help="Print JSON.")
 @click.option("-o", "--output", type=click.Path(path_type=Path), help="Also write the plan to this file, as JSON.")
 def command(
@@ -65,6 +66,7 @@ def command(
     policy: str | None,
     kubeconfig: str,
     why_not: bool,
+    node: str,
     as_json: bool,
     output: Path | None,
 ) -> None:
@@ -77,7 +79,8 @@ def command(
     """
     try:
         _check_output(output)
-        planned = _plan(snapshot, _configuration(config), _profiles(schedulers), _rival(policy), kubeconfig)
+        _check_node(node, as_json=as_json, policy=policy)
+        planned = _plan(snapshot, _configuration(config), _profiles(schedulers), _rival(policy), kubeconfig, node)
         _write(planned, output)
         _print(planned, snapshot or LIVE, why_not=why_not, as_json=as_json)
     except KeyboardInterrupt:  # which click ends with 1
@@ -100,6 +103,15 @@ def _check_output(output: Path | None) -> None:
 
     if output is not None and (reason := why_not_writable(output)):
         _fail(f"-o: {output} cannot be written: {reason}")
+
+
+def _check_node(node: str, *, as_json: bool, policy: str | None) -> None:
+    if node and as_json:
+        _fail(
+            "--node is for people: leave out --json, or ask the live process with `trimtab explain node/NAME -o json`"
+        )
+    if node and policy is not None:
+        _fail("--node explains plans of Trimtab: leave out --descheduler-policy")
 
 
 def _configuration(file: str | None) -> Configuration:
@@ -160,6 +172,7 @@ def _plan(
     profiles: Mapping[str, Profile],
     rival: ReschedulingSettings | None,
     kubeconfig: str,
+    node: str,
 ) -> PlannedMoves:
     from trimtab.apps.plan.make import NothingPlanned, make_plan, settings_for
 
@@ -170,7 +183,7 @@ def _plan(
         notes = cluster.metadata.notes
         if not cluster.nodes:
             _fail(f"{snapshot or LIVE} has no nodes, so there is nothing to plan")
-        planned = make_plan(cluster, settings)
+        planned = make_plan(cluster, settings, node)
     except NothingPlanned as error:
         for note in notes:
             _note(note)
@@ -226,8 +239,19 @@ def _print(planned: PlannedMoves, where: str, *, why_not: bool, as_json: bool) -
     if as_json:
         click.echo(encode(document_of(planned, time.time())), nl=False)
         return
-    lines = plan_lines(planned, where, why_not=why_not)
+    lines = [*plan_lines(planned, where, why_not=why_not), *_node_lines(planned)]
     _print_styled(lines) if sys.stdout.isatty() else _print_plain(lines)
+
+
+def _node_lines(planned: PlannedMoves) -> Iterable[Line]:
+    from msgspec import to_builtins
+
+    from trimtab.cli.explain_text import outlook_lines
+
+    if planned.outlook is None:
+        return ()
+    shown = outlook_lines({**to_builtins(planned.outlook), "plans": ()})
+    return [(), ((f"node {planned.outlook.node}", "bold"),), *(((line, ""),) for line in shown)]
 
 
 def _print_styled(lines: Iterable[Line]) -> None:

@@ -23,6 +23,7 @@ from trimtab.core.model.events import LeaseAcquired, Tick
 from trimtab.core.model.objects import Namespace
 from trimtab.core.model.plan import Plan
 from trimtab.core.rescheduling.controller import Rescheduling
+from trimtab.core.rescheduling.explain import NodeOutlook, explain_rescheduling
 from trimtab.core.rescheduling.settings import Mode, ReschedulingSettings
 from trimtab.core.settings import Settings
 from trimtab.kube.kinds import EXTRA_KINDS
@@ -54,6 +55,7 @@ class PlannedMoves(NamedTuple):
     hottest: tuple[Hottest, ...]
     notes: tuple[str, ...]
     hashed: bool = False
+    outlook: NodeOutlook | None = None  # of the node that was asked about
 
 
 def settings_for(
@@ -77,8 +79,8 @@ def settings_for(
     return replace(configuration.settings, profiles=tuple(profiles.values()), labels=None, rescheduling=rescheduling)
 
 
-def make_plan(snapshot: ClusterSnapshot, settings: Settings) -> PlannedMoves:
-    """Raises NothingPlanned where too little is known to move anything."""
+def make_plan(snapshot: ClusterSnapshot, settings: Settings, node: str = "") -> PlannedMoves:
+    """Raises NothingPlanned where too little is known to move anything. node: one to be explained, too."""
     rescheduling = settings.rescheduling
     assert rescheduling is not None
     _check_kinds(snapshot, settings)
@@ -89,6 +91,8 @@ def make_plan(snapshot: ClusterSnapshot, settings: Settings) -> PlannedMoves:
     notes = check_usage(engine.cluster, snapshot.usage, rescheduling.limits, settings.load)
     if isinstance(notes, str):
         raise NothingPlanned(notes)
+    if node and node not in engine.cluster.node_table.row:
+        raise NothingPlanned(f"--node: there is no node {node}")
     plan = _plan_once(engine, now)
     pods = engine.cluster.pods
     return PlannedMoves(
@@ -102,6 +106,7 @@ def make_plan(snapshot: ClusterSnapshot, settings: Settings) -> PlannedMoves:
         hottest_nodes(engine.cluster, rescheduling.limits, plan.moves),
         (*notes, *_notes(snapshot, settings)),
         snapshot.metadata.hashed,
+        explain_rescheduling(engine.controller(Rescheduling), node) if node else None,
     )
 
 

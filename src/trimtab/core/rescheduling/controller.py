@@ -30,6 +30,7 @@ from trimtab.core.rescheduling.guards import (
     refusal,
 )
 from trimtab.core.rescheduling.objective import NodeLoad
+from trimtab.core.rescheduling.plan_history import PlanHistory
 from trimtab.core.rescheduling.planner import Planner
 from trimtab.core.rescheduling.rivals.rounds import RivalRounds
 from trimtab.core.rescheduling.settings import Mode, ReschedulingSettings
@@ -57,6 +58,7 @@ class Rescheduling(Controller):
         self.state = state
         self.under_way: dict[str, MoveUnderWay] = {}  # by the UID of the pod that leaves
         self.holds: dict[OwnerSlot, float] = {}
+        self.history = PlanHistory()
         self._rival_rounds = RivalRounds()
         self._next_plan = 0.0
         self._planner: Planner | None = None
@@ -66,7 +68,7 @@ class Rescheduling(Controller):
     def fork(self, state: EngineState) -> Rescheduling:
         copied = Rescheduling(state)
         copied.holds, copied._next_plan = self.holds.copy(), self._next_plan
-        copied._rival_rounds = self._rival_rounds.copy()
+        copied._rival_rounds, copied.history = self._rival_rounds.copy(), self.history.copy()
         return copied
 
     @property
@@ -114,7 +116,7 @@ class Rescheduling(Controller):
     # --- planning
 
     def tick(self, now: float) -> Sequence[Output]:
-        settings = self.settings
+        settings, self.history.now = self.settings, now
         if settings is None or not self.state.may_decide or self._planner is not None or now < self._next_plan:
             return ()
         self._next_plan = now + settings.interval
@@ -125,7 +127,7 @@ class Rescheduling(Controller):
         context = self._guard_context(settings, now)
         refused = cluster_refusal(context)
         if refused is not None:
-            return (Plan(now, refusals=(refused,)),)
+            return (self.history.keep(Plan(now, refusals=(refused,))),)
         frozen = replace(context, cluster=self.state.cluster.fork())  # the plan takes several turns
         self._planner = Planner(frozen, self.state.settings.profile_of)
         self._steps = self._planner.steps()
@@ -157,7 +159,7 @@ class Rescheduling(Controller):
             if next(self._steps, self) is self:
                 self._planner = None
                 assert planner.plan is not None
-                return self._carry_out(planner.plan, now)
+                return self._carry_out(self.history.keep(planner.plan), now)
         return ()
 
     def _carry_out(self, plan: Plan, now: float) -> list[Output]:
