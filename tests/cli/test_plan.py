@@ -243,6 +243,16 @@ def test_the_example_of_the_page(tmp_path: Path, monkeypatch: pytest.MonkeyPatch
     assert shown == CliRunner().invoke(main, shell.split()).stdout
 
 
+def test_the_example_of_the_page_on_migration(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    """docs/migrating-from-descheduler.md shows what its own policy would evict."""
+    page = PAGE.with_name("migrating-from-descheduler.md").read_text()
+    hot_cluster(tmp_path)
+    written(tmp_path, re.findall(r"```yaml\n(.*?)```", page, re.DOTALL)[0], "policy.yaml")
+    monkeypatch.chdir(tmp_path)
+    ((shell, shown),) = re.findall(r"```console\n\$ trimtab (plan --snapshot [^\n]*)\n(.*?)```", page, re.DOTALL)
+    assert shown == CliRunner().invoke(main, shell.split()).stdout
+
+
 def test_colours_on_a_terminal(tmp_path: Path) -> None:
     """Only there."""
     script = (
