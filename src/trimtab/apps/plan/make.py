@@ -23,6 +23,7 @@ from trimtab.core.model.events import LeaseAcquired, Tick
 from trimtab.core.model.objects import Namespace
 from trimtab.core.model.plan import Plan
 from trimtab.core.rescheduling.controller import Rescheduling
+from trimtab.core.rescheduling.explain import NodeOutlook, explain_rescheduling
 from trimtab.core.rescheduling.settings import Mode, ReschedulingSettings
 from trimtab.core.settings import Settings
 from trimtab.kube.kinds import EXTRA_KINDS
@@ -53,30 +54,34 @@ class PlannedMoves(NamedTuple):
     hottest: tuple[Hottest, ...]
     notes: tuple[str, ...]
     hashed: bool = False
+    outlook: NodeOutlook | None = None  # of the node that was asked about
 
 
-def settings_for(configuration: Configuration, other_schedulers: Mapping[str, Profile]) -> Settings:
+def settings_for(
+    configuration: Configuration, other_schedulers: Mapping[str, Profile], rival: ReschedulingSettings | None = None
+) -> Settings:
     """What to plan with: moves are never carried out, and pods of default-scheduler fit where its stock profile says so,
     unless the configuration or `other_schedulers` have another profile of that name. Only profiles of the configuration are
     ours: where pods of all others go, their scheduler alone decides.
 
-    Raises NothingPlanned for strategies that only a simulation may run.
+    rival: another project's rescheduler, which plans in place of the configuration's own. Raises NothingPlanned for one that
+    the configuration has.
     """
     if reason := why_only_simulated(configuration.settings.rescheduling):
-        raise NothingPlanned(reason)
+        raise NothingPlanned(f"{reason}; --descheduler-policy FILE plans with a rival's own file")
     ours = tuple(each for each in configuration.settings.profiles if each.name not in other_schedulers)
-    rescheduling = replace(configuration.settings.rescheduling or ReschedulingSettings(), mode=Mode.OBSERVE)
+    own = configuration.settings.rescheduling or ReschedulingSettings()
     return replace(
         configuration.settings,
         profiles=ours,
         other_profiles=other_profiles(ours, other_schedulers),
         labels=None,
-        rescheduling=rescheduling,
+        rescheduling=replace(own if rival is None else rival, mode=Mode.OBSERVE),
     )
 
 
-def make_plan(snapshot: ClusterSnapshot, settings: Settings) -> PlannedMoves:
-    """Raises NothingPlanned where too little is known to move anything."""
+def make_plan(snapshot: ClusterSnapshot, settings: Settings, node: str = "") -> PlannedMoves:
+    """Raises NothingPlanned where too little is known to move anything. node: one to be explained, too."""
     rescheduling = settings.rescheduling
     assert rescheduling is not None
     _check_kinds(snapshot, settings)
@@ -87,6 +92,8 @@ def make_plan(snapshot: ClusterSnapshot, settings: Settings) -> PlannedMoves:
     notes = check_usage(engine.cluster, snapshot.usage, rescheduling.limits, settings.load)
     if isinstance(notes, str):
         raise NothingPlanned(notes)
+    if node and node not in engine.cluster.node_table.row:
+        raise NothingPlanned(f"--node: there is no node {node}")
     plan = _plan_once(engine, now)
     pods = engine.cluster.pods
     return PlannedMoves(
@@ -100,6 +107,7 @@ def make_plan(snapshot: ClusterSnapshot, settings: Settings) -> PlannedMoves:
         hottest_nodes(engine.cluster, rescheduling.limits, plan.moves),
         (*notes, *_notes(snapshot, settings)),
         snapshot.metadata.hashed,
+        explain_rescheduling(engine.controller(Rescheduling), node) if node else None,
     )
 
 

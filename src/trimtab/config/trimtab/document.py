@@ -158,12 +158,24 @@ def check_rule_sources(root: ConfigNode, configuration: TrimtabConfiguration) ->
         node.error(f"the query of {rule.name} needs a Prometheus: {choice}")
 
 
+def dump_section(sources: Iterable[SourceSettings], rescheduling: ReschedulingSettings) -> dict[str, object]:
+    """A document with the rescheduler's settings, and sources if there are any; all others keep their defaults."""
+    plain: dict[str, object] = {"apiVersion": VERSION, "kind": KIND}
+    if dumped := _dump_sources(sources):
+        plain["sources"] = dumped
+    return {**plain, "rescheduling": dump_rescheduling(rescheduling)}
+
+
+def _dump_sources(sources: Iterable[SourceSettings]) -> list[object]:
+    return [{"name": each.name, each.kind: dump_fields(each, skip={"name"})} for each in sources]
+
+
 def dump_document(configuration: TrimtabConfiguration, load: LoadSettings) -> dict[str, object]:
     """The document with every default filled in."""
     plain: dict[str, object] = {
         "apiVersion": VERSION,
         "kind": KIND,
-        "sources": [{"name": each.name, each.kind: dump_fields(each, skip={"name"})} for each in configuration.sources],
+        "sources": _dump_sources(configuration.sources),
         "load": dump_fields(load),
         "logging": dump_fields(configuration.logging),
         "metrics": dump_fields(configuration.metrics),

@@ -32,6 +32,7 @@ from trimtab.core.model.pod import Pod
 from trimtab.core.rescheduling.execution import NOT_READ, Execution
 from trimtab.core.rescheduling.guards import cluster_refusal
 from trimtab.core.rescheduling.objective import NodeLoad
+from trimtab.core.rescheduling.plan_history import PlanHistory
 from trimtab.core.rescheduling.planner import Planner
 from trimtab.core.rescheduling.rivals.rounds import RivalRounds
 from trimtab.core.rescheduling.settings import Mode, ReschedulingSettings
@@ -49,6 +50,7 @@ class Rescheduling(Controller):
     def __init__(self, state: EngineState) -> None:
         self.state = state
         self.execution = Execution(state)
+        self.history = PlanHistory()
         self._rival_rounds = RivalRounds()
         self._next_plan = 0.0
         self._planner: Planner | None = None
@@ -58,7 +60,7 @@ class Rescheduling(Controller):
     def fork(self, state: EngineState) -> Rescheduling:
         copied = Rescheduling(state)
         copied.execution, copied._next_plan = self.execution.fork(state), self._next_plan
-        copied._rival_rounds = self._rival_rounds.copy()
+        copied._rival_rounds, copied.history = self._rival_rounds.copy(), self.history.copy()
         return copied
 
     @property
@@ -113,7 +115,7 @@ class Rescheduling(Controller):
     # --- planning
 
     def tick(self, now: float) -> Sequence[Output]:
-        settings = self.settings
+        settings, self.history.now = self.settings, now
         if settings is None or not self.state.may_decide:
             return ()
         if not self._carries_out(settings):
@@ -139,7 +141,7 @@ class Rescheduling(Controller):
         context = self.execution.guard_context(now)
         refused = cluster_refusal(context)
         if refused is not None:
-            return [Plan(now, refusals=(refused,))]
+            return [self.history.keep(Plan(now, refusals=(refused,)))]
         frozen = replace(context, cluster=self.state.cluster.fork())  # the plan takes several turns
         self._planner = Planner(frozen, self.state.settings.any_profile_of, self.state.settings.other_schedulers)
         self._steps = self._planner.steps()
@@ -167,7 +169,7 @@ class Rescheduling(Controller):
             if next(self._steps, self) is self:
                 self._planner = None
                 assert planner.plan is not None
-                return self._carry_out(planner.plan, now)
+                return self._carry_out(self.history.keep(planner.plan), now)
         return ()
 
     def _carry_out(self, plan: Plan, now: float) -> list[Output]:
