@@ -79,10 +79,7 @@ class NodeLoad:
     def _pods(self) -> Mapping[str, Array]:
         """Usage of these pods by resource, pod and snapshot."""
         store = self.cluster.load_store
-        return {
-            name: store.snapshots[name].filled(self.times, self._slots, self.cluster.load.usual(name)[self._slots])
-            for name in self.resources
-        }
+        return {name: store.filled_snapshots(name, self.times, self._slots) for name in self.resources}
 
     @cached_property
     def usage(self) -> Array:
