@@ -3,7 +3,8 @@
 from __future__ import annotations
 
 from collections import Counter, defaultdict
-from collections.abc import Iterable, Mapping
+from collections.abc import Callable, Iterable, Mapping
+from math import isnan
 
 from msgspec import Struct
 
@@ -111,10 +112,17 @@ def _usage(cluster: Cluster, resource: str, shifts: Mapping[str, float]) -> list
 
 def _shifts(cluster: Cluster, resource: str, moves: Iterable[Move]) -> Mapping[str, float]:
     """What leaves or joins each node."""
-    load, slots, shifts = cluster.view.load, cluster.pod_table.slot, defaultdict[str, float](float)
-    used_by = load.pod_usage(resource).expected_of if resource in TRACKED else load.usual(resource).item
+    slots, shifts = cluster.pod_table.slot, defaultdict[str, float](float)
+    used_by = _amounts_of_pods(cluster, resource)
     for move in moves:
         used = used_by(slots[move.uid])
         shifts[move.source] -= used
         shifts[move.target] += used  # of no node if it has no target
     return shifts
+
+
+def _amounts_of_pods(cluster: Cluster, resource: str) -> Callable[[int], float]:
+    if resource in TRACKED:
+        return cluster.view.load.pod_usage(resource).expected_of
+    usual = cluster.load_store.usual_of_pods(resource)
+    return lambda slot: 0.0 if isnan(usual.item(slot)) else float(usual.item(slot))

@@ -181,7 +181,9 @@ def _ingest_pod_metric(store: LoadStore, reading: Reading, rejected: Counter[str
         samples.keep(metric.is_newer(samples.index, samples.measured, store.discarded_sources))
     if len(samples.index):
         store.snapshots[reading.resource].add(_timestamp(store, samples), samples.index, samples.values)
-    if not past:
+    if past:
+        metric.put_past(samples.index)
+    else:
         source = store.source_id(reading.source)
         metric.put(samples.index, samples.values, np.minimum(samples.measured, store.now), source)
 

@@ -44,11 +44,12 @@ class MetricOfNodes(NamedTuple):
 
 
 class PodMetric(ArrayTable):
-    """The newest value of each pod, by slot; NaN for none."""
+    """The newest value of each pod, by slot, NaN for none; and whether its snapshots have values."""
 
     sample: Floats = column(np.nan)
     sampled_at: Floats = column(np.nan)
     source: Index = column(NO_SOURCE, np.intp)
+    has_past: Bools = column(False, np.bool_)
 
     def is_newer(self, slots: Index, sampled_at: Floats, failed: Collection[int]) -> Bools:
         """Which samples are newer than the ones held; those of a failed source do not count as held."""
@@ -59,11 +60,16 @@ class PodMetric(ArrayTable):
         self.ensure_writable()
         self.sample[slots], self.sampled_at[slots], self.source[slots] = values, sampled_at, source
 
+    def put_past(self, slots: Index) -> None:
+        self.ensure_writable()
+        self.has_past[slots] = True
+
     def usual(self, placed: PlacedPods, snapshots: PodSnapshots) -> Floats:
         """By slot: what the pod counts with; NaN if its workload has never had a value."""
         found, workload = self.sample.copy(), placed.workload
         lacking = np.flatnonzero(np.isnan(found) & placed.in_use)
-        found[lacking] = snapshots.means(lacking)
+        only_past = lacking[self.has_past[lacking]]
+        found[only_past] = snapshots.means(only_past)
         known = np.flatnonzero(~np.isnan(found) & placed.in_use & (workload >= 0))
         size = int(workload.max(initial=-1)) + 2  # the last cell is for pods without an owner
         counts = np.bincount(workload[known], minlength=size)

@@ -25,12 +25,12 @@ from types import MappingProxyType
 import numpy as np
 
 from trimtab.core.load.estimates import Estimate, Estimator
-from trimtab.core.load.history import NodeHistory
+from trimtab.core.load.history import Matrix, NodeHistory
 from trimtab.core.load.latest_samples import LatestSamples, NodeNameHistory
 from trimtab.core.load.placed_pods import PlacedPods
 from trimtab.core.load.pod_metrics import Capacity, MetricOfNodes, PodMetric
 from trimtab.core.load.settings import TRACKED, LoadSettings
-from trimtab.core.load.snapshots import PodSnapshots
+from trimtab.core.load.snapshots import PodSnapshots, SnapshotTimes
 from trimtab.core.load.terminated_pods import TerminatedPods
 from trimtab.core.load.usage_accounting import UsageAccounting
 from trimtab.core.load.validation import JumpGuard
@@ -128,6 +128,16 @@ class LoadStore:
     def usual_of_pods(self, resource: str) -> Floats:
         """What each pod counts with in a further resource, by slot; NaN if its workload has never had a value."""
         return self.pod_metrics[resource].usual(self.placed_pods, self.snapshots[resource])
+
+    def filled_snapshots(self, resource: str, times: SnapshotTimes, slots: Index) -> Matrix:
+        """By slot and snapshot, without gaps: a pod that was never measured counts with its estimate or, if its workload
+        does not use a further resource, with nothing."""
+        if resource in self.accounting:
+            return self.snapshots[resource].filled(times, slots, self.accounting[resource].pods.mean[slots])
+        usual, found = self.usual_of_pods(resource)[slots], np.zeros((len(slots), len(times)), dtype=np.float32)
+        uses = ~np.isnan(usual)
+        found[uses] = self.snapshots[resource].filled(times, slots[uses], usual[uses])
+        return found
 
     def metric_of_nodes(self, resource: str) -> MetricOfNodes | None:
         """A further resource by row; None for any other."""

@@ -287,12 +287,6 @@ class LoadView:
         """What is known of each pod's CPU or memory usage, and what it contributes to its node."""
         return self.store.accounting[resource].pods
 
-    def usual(self, resource: str) -> Floats:
-        """What each pod counts with where nothing else is known of it: the mean of its last hour, or its estimate."""
-        if resource in self.store.pod_metrics:
-            return np.nan_to_num(self.store.usual_of_pods(resource))
-        return self.store.accounting[resource].pods.mean
-
     @property
     def placed_at(self) -> Floats:
         """When each pod was placed, as far as known; -inf for pods that were there before the first event with a time."""

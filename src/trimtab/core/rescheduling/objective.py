@@ -80,10 +80,8 @@ class NodeLoad:
 
     @cached_property
     def _snapshots(self) -> Snapshots:
-        store, times, usual = self.cluster.load_store, self.times, self.cluster.load.usual
-        usage = {
-            name: store.snapshots[name].filled(times, self._slots, usual(name)[self._slots]) for name in self.resources
-        }
+        store, times = self.cluster.load_store, self.times
+        usage = {name: store.filled_snapshots(name, times, self._slots) for name in self.resources}
         return Snapshots(times, usage, snapshot_weights(len(times.recent), len(times.hourly)))
 
     @cached_property
