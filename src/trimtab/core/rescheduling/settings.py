@@ -57,7 +57,7 @@ class ReschedulingSettings:
     mode: Mode = setting(Mode.OBSERVE, "`observe` unless set: moves are only planned; `auto` carries them out")
     interval: float = setting(INTERVAL, "5m unless set: how often moves are planned; at least 10s", seconds=(10, DAY))
     limits: Mapping[str, float] = field(
-        default_factory=lambda: LIMITS,
+        default_factory=lambda: dict(LIMITS),
         metadata={
             "setting": Setting(
                 "`{cpu: 80, memory: 90}` unless set: the usage in percent of allocatable above which pods should leave "
@@ -83,7 +83,7 @@ class ReschedulingSettings:
         "ready; all others are evicted. `replacementOnly` never evicts, `eviction` always",
     )
     budgets: Budgets = field(
-        default_factory=lambda: DEFAULT_BUDGETS,
+        default_factory=lambda: dict(DEFAULT_BUDGETS),
         metadata={
             "setting": Setting(
                 "100 an hour in the `cluster`, 60 in a `zone`, 50 in a `namespace`, 20 on a `node` and 6 in a `workload` "
