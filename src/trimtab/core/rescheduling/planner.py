@@ -125,6 +125,7 @@ class Planner:
         self.moves: list[Move] = []
         self.refusals: dict[str, Refusal] = {}  # by subject
         self.plan: Plan | None = None
+        self.hot: dict[str, str] = {}
         self._open: Bools = np.zeros(0, dtype=np.bool_)  # by row: whether pods may be moved there
 
     def steps(self) -> Iterator[None]:
@@ -134,10 +135,14 @@ class Planner:
         )
         sources: list[Source] = []
         for strategy in self.settings.suggesting:
-            sources += [source for each in strategy.suggest(context) if (source := self._source(each, load))]
+            for each in strategy.suggest(context):
+                if not each.worth:
+                    self.hot.setdefault(each.node, each.reason)
+                if (source := self._source(each, load)) is not None:
+                    sources.append(source)
             yield
         if not sources:
-            self.plan = Plan(self.now, refusals=tuple(self.refusals.values()))
+            self.plan = Plan(self.now, refusals=tuple(self.refusals.values()), hot=self.hot)
             return
         before = float(load.penalty.sum())
         yield
@@ -149,7 +154,7 @@ class Planner:
         while len(self.moves) < self.settings.max_moves and self._next(load, sources, targets):
             yield
         refusals = tuple(self.refusals.values())
-        self.plan = Plan(self.now, tuple(self.moves), refusals, before, float(load.penalty.sum()))
+        self.plan = Plan(self.now, tuple(self.moves), refusals, before, float(load.penalty.sum()), self.hot)
 
     def _source(self, suggestion: Suggestion, load: NodeLoad) -> Source | None:
         row = self.cluster.node_table.row.get(suggestion.node)

@@ -15,6 +15,7 @@ from trimtab.core.model.setting import INT32, ParsedFields, Setting, setting
 from trimtab.core.rescheduling.calendar import Window
 from trimtab.core.rescheduling.forecast import BySnapshots, Forecaster
 from trimtab.core.rescheduling.move_budgets import DEFAULT_BUDGETS, Budgets
+from trimtab.core.rescheduling.remedies import RemedySettings
 from trimtab.core.rescheduling.strategies.interface import RivalStrategy, Strategy
 from trimtab.core.rescheduling.strategies.resource_optimization import ResourceOptimization
 
@@ -149,6 +150,7 @@ class ReschedulingSettings:
         "[rescheduling.md](rescheduling.md#forecasts)",
         name="forecast",
     )
+    remedies: RemedySettings = setting(RemedySettings(), "which rungs of the remedy ladder may be used")
     windows: tuple[Window, ...] = setting(
         (),
         "any time unless set: when pods may be moved, or must not be; see [rescheduling.md](rescheduling.md#windows)",
