@@ -53,6 +53,7 @@ class Rescheduling(Controller):
 
     listens_to: ClassVar[frozenset[type] | None] = frozenset({PodUpserted, SettingsRead, LeaseLost})
     answers: ClassVar[frozenset[type]] = frozenset({EvictDone, EvictFailed})
+    gives_way: ClassVar[bool] = True
 
     def __init__(self, state: EngineState) -> None:
         self.state = state
