@@ -1,7 +1,7 @@
 """What a plan costs at 5,000 nodes and 100,000 pods: its time, its longest step, its memory, and what pods notice of it.
 
-`python -m bench.plan_cost` prints the table. The cluster has the snapshots of a day, and 50 nodes are hot. Decisions are timed
-from the arrival of a pod to the turn that places it, on one engine, while a plan is being made and while none is.
+`python -m bench.plan_cost` prints the table. The cluster has the snapshots of a day, and 50 nodes are hot. Decisions are
+timed from the arrival of a pod to the turn that places it, on one engine, while a plan is being made and while none is.
 """
 
 from __future__ import annotations
@@ -38,7 +38,7 @@ from trimtab.core.model.resources import CPU, MEMORY
 from trimtab.core.rescheduling.controller import Rescheduling
 from trimtab.core.rescheduling.settings import ReschedulingSettings
 from trimtab.core.settings import Settings
-from trimtab.core.tables import Floats
+from trimtab.core.tables import Floats, sum_by_row
 
 NODES, PODS, HOT = 5_000, 100_000, 50
 TEMPLATES, REPLICAS = 90, 20
@@ -92,7 +92,7 @@ class Scene:
             share = np.where(np.arange(NODES) < HOT, 0.93 if resource == CPU else 0.5, 0.45)
             fair = np.resize(whole * share / (PODS / NODES), PODS)
             used = fair * np.random.default_rng(1).uniform(0.5, 1.5, PODS) * self.rng.uniform(0.9, 1.1, PODS)
-            sums = np.bincount(np.arange(PODS) % NODES, used, minlength=NODES)
+            sums = sum_by_row(np.arange(PODS) % NODES, used, NODES)
             made += [_reading(resource, self.names, sums, at), _reading(resource, self.keys, used, at, Subject.PODS)]
         return tuple(made)
 
