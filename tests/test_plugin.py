@@ -3,10 +3,11 @@
 from trimtab import plugin
 
 NAMES = (
-    "ALL_ROWS ArgumentError Bools Cacheable Change CustomNormalise Duration ExplainNote Filter FilterStatus Ints Log "
-    "MAX_SCORE NeedsKinds NeedsKindsForSomePods Node NodeSubset Normalise ObservesPods Permit Plugin Pod PostFilter PreBind "
-    "PreEnqueue PreFilter PreFilterResult PreFilterStatus PreemptionCandidate QueueSort QueueingHint Reject Requirement "
-    "Reserve Rows Score StageResult StageStatus Strategy StrategyContext Suggestion View Wait Warn filter_codes setting"
+    "ALL_ROWS ArgumentError Bools Cacheable Change CustomNormalise Duration ExplainNote Filter FilterStatus Forecast "
+    "Forecaster Ints Log MAX_SCORE NeedsKinds NeedsKindsForSomePods Node NodeSubset Normalise ObservesPods Permit "
+    "Plugin Pod PostFilter PreBind PreEnqueue PreFilter PreFilterResult PreFilterStatus PreemptionCandidate QueueSort "
+    "QueueingHint Reject Requirement Reserve Rows Score Snapshots StageResult StageStatus Strategy StrategyContext "
+    "Suggestion View Wait Warn filter_codes setting"
 )
 
 

@@ -1,4 +1,4 @@
-"""Everything that the author of a plugin, or of a strategy of the rescheduler, imports."""
+"""Everything that the author of a plugin, or of a strategy or forecaster of the rescheduler, imports."""
 
 from trimtab.core.cluster.view import View
 from trimtab.core.framework.interface import (
@@ -44,6 +44,7 @@ from trimtab.core.model.node import Node
 from trimtab.core.model.pod import Pod
 from trimtab.core.model.selectors import Requirement
 from trimtab.core.model.setting import ArgumentError, setting
+from trimtab.core.rescheduling.forecast import Forecast, Forecaster, Snapshots
 from trimtab.core.rescheduling.strategies.interface import Strategy, StrategyContext, Suggestion
 
 __all__ = [
@@ -58,6 +59,8 @@ __all__ = [
     "ExplainNote",
     "Filter",
     "FilterStatus",
+    "Forecast",
+    "Forecaster",
     "Ints",
     "Log",
     "NeedsKinds",
@@ -83,6 +86,7 @@ __all__ = [
     "Reserve",
     "Rows",
     "Score",
+    "Snapshots",
     "StageResult",
     "StageStatus",
     "Strategy",

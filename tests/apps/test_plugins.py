@@ -7,19 +7,24 @@ import sys
 from collections.abc import Callable, Iterator
 from pathlib import Path
 
+import numpy as np
 import pytest
 from click.testing import CliRunner
 
 from tests.config.config_files import TRIMTAB_HEAD
 from trimtab.apps.plugins import (
     ENTRY_POINT_GROUP,
+    FORECASTER_GROUP,
     STRATEGY_GROUP,
     PluginError,
+    installed_forecasters,
     installed_plugins,
     installed_strategies,
 )
 from trimtab.apps.simulate.policies import find_policy, read_configuration
 from trimtab.cli import main
+from trimtab.core.load.snapshots import SnapshotTimes
+from trimtab.core.rescheduling.forecast import Snapshots
 
 ROOT = Path(__file__).parents[2]
 EXAMPLE = ROOT / "examples" / "quiet_nodes"
@@ -229,3 +234,52 @@ def test_the_page_shows_the_example() -> None:
 def test_the_example_is_short() -> None:
     """A filter and a score take fewer than 40 lines."""
     assert 40 > len((EXAMPLE / "quiet_nodes.py").read_text().splitlines())
+
+
+def test_forecasters(offer: Offer, tmp_path: Path) -> None:
+    """The example for authors works, beside the one of our own that needs an extra."""
+    source = next(each for each in CODE.findall(PAGE.read_text()) if "def forecast" in each)
+    offer(source, "payday", "late_plugin:Payday", group=FORECASTER_GROUP)
+    assert ["learned", "payday"] == list(installed_forecasters())
+    file = tmp_path / "policy.yaml"
+    file.write_text(f"{TRIMTAB_HEAD}rescheduling: {{forecast: payday}}\n")
+    settings = read_configuration(find_policy(str(file))).settings.rescheduling
+    assert settings is not None and "payday" == settings.forecaster.name
+    hours = np.arange(48) + 1000
+    given = Snapshots(SnapshotTimes(hours[-1:] * 12, hours[::-1]), {}, np.ones(49, dtype=np.float32))
+    weights = settings.forecaster.forecast(given).weights
+    assert 49.0 == pytest.approx(weights.sum()) and len(np.unique(weights)) > 1
+
+
+@pytest.mark.parametrize(
+    ("source", "name", "reason"),
+    [
+        (STRATEGY, "Late", "it has no method `forecast`"),
+        (STRATEGY.replace("suggest", "forecast"), "learned", "the name belongs to a built-in forecaster"),
+        (STRATEGY.replace("suggest", "forecast"), "snapshots", "the name belongs to a built-in forecaster"),
+    ],
+)
+def test_unusable_forecasters(offer: Offer, source: str, name: str, reason: str) -> None:
+    """The error says that it is a forecaster."""
+    offer(source, name, group=FORECASTER_GROUP)
+    with pytest.raises(PluginError, match=f"the forecaster {name} .* cannot be used: {reason}"):
+        installed_forecasters()
+
+
+def test_a_forecaster_whose_extra_is_missing(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    """Only a file that asks for it is refused, with the field and the remedy."""
+    monkeypatch.setitem(sys.modules, "lightgbm", None)
+    file = tmp_path / "trimtab.yaml"
+    file.write_text(f"{TRIMTAB_HEAD}rescheduling: {{forecast: learned}}\n")
+    refused = CliRunner().invoke(main, ["config", "check", str(file)])
+    assert 2 == refused.exit_code
+    assert (
+        "rescheduling.forecast: the package lightgbm is not installed: run `pip install 'trimtab[learned]'`"
+        in refused.stderr
+    )
+    file.write_text(f"{TRIMTAB_HEAD}rescheduling: {{forecast: lerned}}\n")
+    assert "'lerned' is not one of learned, seasonal, snapshots (did you mean learned?)" in (
+        CliRunner().invoke(main, ["config", "check", str(file)]).stderr
+    )
+    file.write_text(f"{TRIMTAB_HEAD}rescheduling: {{forecast: seasonal}}\n")
+    assert 0 == CliRunner().invoke(main, ["config", "check", str(file)]).exit_code

@@ -7,6 +7,7 @@ import yaml
 from click.testing import CliRunner, Result
 
 from tests.config.config_files import FULL, HEAD
+from tests.config.descheduler.policies import LOW_NODE_UTILIZATION, policy
 from trimtab.cli import main
 from trimtab.config.kube_scheduler import parse
 from trimtab.config.trimtab.labeller import from_rule_file, labeller_configuration
@@ -129,3 +130,25 @@ def test_key_of_a_config_map(tmp_path: Path) -> None:
     assert "schedulerName: bee" in ran("config", "show", "--key=b.yaml", file).stdout
     refused = ran("config", "check", file)
     assert (2, True) == (refused.exit_code, "several configurations, a.yaml, b.yaml" in refused.stderr)
+
+
+def test_convert(tmp_path: Path) -> None:
+    """A policy becomes a configuration, with what is not supported as comments; --rival runs it by its own rules."""
+    file = tmp_path / "policy.yaml"
+    file.write_text(policy("gracePeriodSeconds: 3\n", LowNodeUtilization=LOW_NODE_UTILIZATION))
+    for flags, name in ((), "ResourceOptimization"), (("--rival",), "DeschedulerLowNodeUtilization"):
+        done = CliRunner().invoke(main, ["config", "convert", str(file), *flags])
+        assert 0 == done.exit_code and f"# {file}:3:21: gracePeriodSeconds: not supported: " in done.stdout, done.output
+        section = parse(done.stdout, "f.yaml").settings.rescheduling
+        assert section is not None and [name] == [each.name for each in section.strategies]
+
+
+def test_convert_what_is_invalid(tmp_path: Path) -> None:
+    """Exit code 2, with file, line and remedy; other commands say which one reads a policy."""
+    file = tmp_path / "policy.yaml"
+    file.write_text(policy(LowNodeUtilization="{}"))
+    done = CliRunner().invoke(main, ["config", "convert", str(file)])
+    assert (2, "") == (done.exit_code, done.stdout)
+    assert f"{file}:7:38: profiles[0].pluginConfig[0].args: thresholds is missing: write perc" in done.stderr
+    done = CliRunner().invoke(main, ["config", "check", str(file)])
+    assert 2 == done.exit_code and f"`trimtab config convert {file}` prints settings with the same" in done.stderr

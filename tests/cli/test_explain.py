@@ -44,6 +44,20 @@ NODE = {
         {"resource": "memory", "allocatable": 1 << 30, "requested": 0, "latest": None, "expected": None, "trust": 0.0},
     ],
     "waiting": [{"pod": "shop/big", "line": {"node": "one", "refused_by": "Fit", "reasons": ["no room"]}}],
+    "rescheduling": {
+        "node": "one", "mode": "observe", "verdict": "no pod leaves it: no move is worth its disruption", "penalty": 41.26,
+        "uses": [
+            {"resource": "cpu", "usage": 0.951, "limit": 0.8}, {"resource": "memory", "usage": None, "limit": 0.9},
+        ],
+        "suggested": [{"strategy": "HotSpot", "reason": "cpu is hot", "pods": ["shop/cart"]}],
+        "silent": ["LoadBalancing"], "more_pods": 3,
+        "pods": [
+            {"pod": "shop/cart", "guard": "", "reason": "", "target": "two", "gain": 3.0, "cost": 32.0},
+            {"pod": "shop/big", "guard": "", "reason": "", "target": "", "gain": 0.0, "cost": 32.0},
+            {"pod": "shop/db", "guard": "job", "reason": "its work would be lost", "target": "", "gain": 0, "cost": 0},
+        ],
+        "plans": [{"at": 0.0, "words": "1 moves, none of this node; 2 pods of suggested nodes were refused"}],
+    },
 }  # fmt: skip
 
 
@@ -127,6 +141,22 @@ def test_node(address: str) -> None:
     assert "cpu: 4.00 CPU allocatable, 0.50 CPU requested, 3.50 CPU measured (fresh), 3.60 CPU expected" in text
     assert "unknown measured (not trusted)" in text
     assert "pending pod shop/big: Fit: no room" in text
+
+
+def test_rescheduling_of_a_node(address: str) -> None:
+    """Why nothing happens: the verdict, usage and limits, strategies, pods and the last plans."""
+    shown = run_explain("node/one", "--address", address)[1].partition("rescheduling (observe): ")[2].splitlines()
+    assert [
+        "no pod leaves it: no move is worth its disruption",
+        "  usage and limits: cpu 95% of 80%, memory unknown of 90%, penalty 41.3",
+        "  suggested by HotSpot: cpu is hot (for shop/cart)",
+        "  not suggested by LoadBalancing",
+        "  pod shop/cart: may be moved, best to two: gain 3.0, cost 32.0",
+        "  pod shop/big: may be moved, but no other node would take it within its limits",
+        "  pod shop/db: stays, job: its work would be lost",
+        "  3 more pods may be moved, and would relieve the node less",
+        "  planned 1970-01-01 00:00:00Z: 1 moves, none of this node; 2 pods of suggested nodes were refused",
+    ] == shown
 
 
 @pytest.mark.parametrize("response", [POD, NODE])

@@ -6,18 +6,22 @@ import json
 import re
 import subprocess
 import sys
+from collections.abc import Mapping
 from pathlib import Path
 from typing import Any
 
 import pytest
 from click.testing import CliRunner, Result
+from msgspec.structs import replace
 
 from tests.apps.plan.hot_cluster import BUDGETS, CPU, HOT, PODS, hot_cluster, running, usage_of
 from tests.cli.test_doctor import kubeconfig as kubeconfig
 from tests.config.config_files import HEAD, TRIMTAB_HEAD
+from tests.config.descheduler.policies import koordinator, policy
 from tests.sim.snapshot_clusters import budget
 from trimtab.cli import main
 from trimtab.cli import plan as plan_command
+from trimtab.sim.snapshot_document import Usage
 from trimtab.sim.snapshot_file import read_snapshot
 
 PAGE = Path(__file__).resolve().parents[2] / "docs" / "rescheduling.md"
@@ -62,6 +66,19 @@ def test_why_not(tmp_path: Path) -> None:
     assert "Refused: 4 by disruption budget. --why-not" in plan(tmp_path, pods=pods, objects=objects).stdout
 
 
+def test_a_node(tmp_path: Path) -> None:
+    """Its usage against its limits, what suggests it, and the outlook of each pod."""
+    done = plan(tmp_path, "--node", HOT)
+    assert 2 == done.exit_code, done.output
+    explained = done.stdout.partition("\nnode n-1\n")[2].splitlines()
+    assert (
+        "rescheduling (observe): shop/web-0 should move to n-2, unless moves of other nodes gain more" == explained[0]
+    )
+    assert explained[1].startswith("  usage and limits: cpu 95% of 80%, memory 12% of 90%, penalty ")
+    assert "  suggested by ResourceOptimization: cpu at 95%, above 80%" == explained[2]
+    assert explained[3].startswith("  pod shop/web-0: may be moved, best to n-2: gain ")
+
+
 def test_json_and_file(tmp_path: Path) -> None:
     """The document is printed, and written for its owner alone; the exit code is the same."""
     file = tmp_path / "plan.json"
@@ -83,6 +100,42 @@ def test_configuration(tmp_path: Path) -> None:
     higher = f"{TRIMTAB_HEAD}rescheduling: {{limits: {{cpu: 97}}}}\n"
     done = plan(tmp_path, "--config", written(tmp_path, higher))
     assert 0 == done.exit_code and "97%    0 → 0" in done.stdout, done.output
+
+
+NETWORK = """\
+sources:
+- name: main
+  prometheus:
+    url: http://prometheus:9090
+    queries: [{name: network, of: pods, query: "sum by (namespace, pod) (network_bytes)"}]
+rescheduling:
+  limits: {network: {limit: 70, capacity: 1000}}
+"""
+
+
+def with_network(usage: Usage, used: Mapping[str, float]) -> Usage:
+    pods = {
+        key: replace(each, custom={"network": used[name]} if (name := key.partition("/")[2]) in used else {})
+        for key, each in usage.pods.items()
+    }
+    return replace(usage, pods=pods)
+
+
+def test_a_limit_of_a_metric_of_pods(tmp_path: Path) -> None:
+    """Calm by CPU and memory, but the network is full: a pod moves, and the table has the resource. Where no pod has the
+    metric nothing is planned."""
+    config = written(tmp_path, TRIMTAB_HEAD + NETWORK)
+    calm = usage_of(PODS, dict.fromkeys(CPU, 100.0))
+    full = with_network(calm, {"web-0": 400.0, "web-1": 400.0, "web-2": 10.0, "calm": 50.0})
+    options = {"usage": full, "history": None}
+    done = plan(tmp_path, "--config", config, **options)
+    assert 2 == done.exit_code, done.output
+    assert "\n      why   ResourceOptimization: network at 81%, above 70%\n" in done.stdout
+    assert "\nnetwork       81% n-1  45% n-2  70%    1 → 0\n" in done.stdout
+    assert 0 == plan(tmp_path, **options).exit_code
+    unknown = plan(tmp_path, "--config", config, usage=calm, history=None)
+    assert 1 == unknown.exit_code
+    assert "the usage of 2 of 2 nodes is unknown (2 without network of their pods, or its capacity)" in unknown.stderr
 
 
 def test_another_scheduler(tmp_path: Path) -> None:
@@ -119,7 +172,12 @@ def test_nothing_is_planned(options: dict[str, Any], message: str, tmp_path: Pat
         (("--config", "BAD"), "bad.yaml:3:24: rescheduling.limits: expected a mapping, got the number 3"),
         (
             ("--config", "RIVAL"),
-            "nothing is planned: KoordinatorLowNodeLoad is run for comparison in trimtab simulate only",
+            "nothing is planned: KoordinatorLowNodeLoad is run for comparison in trimtab simulate only; --descheduler-pol",
+        ),
+        (("--descheduler-policy", "/nonexistent"), "--descheduler-policy: /nonexistent: cannot be read: No such file"),
+        (
+            ("--descheduler-policy", "GOOD"),
+            "good.yaml:1:1: this is a KubeSchedulerConfiguration, not the policy of a desch",
         ),
         (("--config", "/nonexistent"), "/nonexistent: cannot be read: No such file or directory"),
         (("--scheduler-config", "batch"), "trimtab: --scheduler-config: 'batch' is not NAME=FILE, such as"),
@@ -128,6 +186,9 @@ def test_nothing_is_planned(options: dict[str, Any], message: str, tmp_path: Pat
         (("--snapshot", "GOOD"), "good.yaml: is not JSON"),
         (("--snapshot", "/nonexistent"), "trimtab: /nonexistent: cannot be read: No such file or directory"),
         (("-o", "/nonexistent/plan.json"), "-o: /nonexistent/plan.json cannot be written: there is no directory"),
+        (("--node", "n-9"), "trimtab: nothing is planned: --node: there is no node n-9"),
+        (("--node", "n-1", "--json"), "trimtab: --node is for people: leave out --json"),
+        (("--node", "n-1", "--descheduler-policy", "x"), "--node explains plans of Trimtab: leave out --descheduler"),
         (("--whynot",), "No such option '--whynot'"),
         (("-whynot",), "No such option -whynot"),
         (("--kubeconfig",), "Option '--kubeconfig' requires an argument"),
@@ -142,6 +203,43 @@ def test_bad_input(flags: tuple[str, ...], message: str, tmp_path: Path) -> None
     done = plan(tmp_path, *(re.sub("GOOD|BAD|RIVAL", lambda found: files[found[0]], each) for each in flags))
     assert (1, "") == (done.exit_code, done.stdout)
     assert message in done.stderr and "Traceback" not in done.stderr
+
+
+LOW_NODE_UTILIZATION = "{thresholds: {cpu: 50}, targetThresholds: {cpu: 80}, metricsUtilization: {metricsServer: true}}"
+LOW_NODE_LOAD = "{lowThresholds: {cpu: 50, memory: 50}, highThresholds: {cpu: 80, memory: 80}}"
+
+
+@pytest.mark.parametrize(
+    ("content", "name"),
+    [
+        (
+            policy("metricsCollector: {enabled: true}\n", LowNodeUtilization=LOW_NODE_UTILIZATION),
+            "DeschedulerLowNodeUtilization",
+        ),
+        (
+            koordinator(MigrationController="{skipCheckExpectedReplicas: true}", LowNodeLoad=LOW_NODE_LOAD),
+            "KoordinatorLowNodeLoad",
+        ),
+    ],
+)
+def test_what_a_descheduler_would_evict(content: str, name: str, tmp_path: Path) -> None:
+    """By its own rules: exit code 2 and each pod, without a target; with higher thresholds nothing, and exit code 0."""
+    done = plan(tmp_path, "--descheduler-policy", written(tmp_path, content, "policy.yaml"))
+    assert 2 == done.exit_code, done.output
+    assert done.stdout.startswith(f"{name} would evict 1 pod of ")
+    assert "\n  - shop/web-0  leaves n-1: n-1 is overutilized\n" in done.stdout and "gain" not in done.stdout
+    calm = written(tmp_path, content.replace("80", "99"), "calm.yaml")
+    done = plan(tmp_path, "--descheduler-policy", calm)
+    assert 0 == done.exit_code and f"{name} would evict no pod of " in done.stdout, done.output
+
+
+def test_what_is_not_supported_of_a_policy(tmp_path: Path) -> None:
+    """A note on standard error, with its place."""
+    content = policy(
+        "gracePeriodSeconds: 3\n", LowNodeUtilization="{thresholds: {cpu: 50}, targetThresholds: {cpu: 80}}"
+    )
+    done = plan(tmp_path, "--descheduler-policy", written(tmp_path, content, "policy.yaml"))
+    assert "policy.yaml:3:21: gracePeriodSeconds: not supported: " in done.stderr and done.stderr.startswith("note: ")
 
 
 def test_the_live_cluster(tmp_path: Path, kubeconfig: str, monkeypatch: pytest.MonkeyPatch) -> None:
@@ -181,6 +279,16 @@ def test_the_example_of_the_page(tmp_path: Path, monkeypatch: pytest.MonkeyPatch
     shell, shown = re.findall(
         r"```console\n\$ trimtab (plan --snapshot [^\n]*)\n(.*?)```", PAGE.read_text(), re.DOTALL
     )[0]
+    assert shown == CliRunner().invoke(main, shell.split()).stdout
+
+
+def test_the_example_of_the_page_on_migration(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    """docs/migrating-from-descheduler.md shows what its own policy would evict."""
+    page = PAGE.with_name("migrating-from-descheduler.md").read_text()
+    hot_cluster(tmp_path)
+    written(tmp_path, re.findall(r"```yaml\n(.*?)```", page, re.DOTALL)[0], "policy.yaml")
+    monkeypatch.chdir(tmp_path)
+    ((shell, shown),) = re.findall(r"```console\n\$ trimtab (plan --snapshot [^\n]*)\n(.*?)```", page, re.DOTALL)
     assert shown == CliRunner().invoke(main, shell.split()).stdout
 
 

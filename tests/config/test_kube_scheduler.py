@@ -61,6 +61,13 @@ def test_full_file() -> None:
     assert "NodeResourcesFit" == packing.scores[0].name
 
 
+def test_percentage_of_nodes_to_score() -> None:
+    """Of a profile before that of all; here all nodes are scored, but a plan must know what kube-scheduler does."""
+    profiles = "profiles: [{schedulerName: a}, {schedulerName: b, percentageOfNodesToScore: 7}]\n"
+    found = parse(HEAD + "percentageOfNodesToScore: 50\n" + profiles, FILE).settings.profiles
+    assert {"a": 50, "b": 7} == {each.name: each.percentage_of_nodes_to_score for each in found}
+
+
 def test_lease_of_a_profile_of_its_own() -> None:
     """Only a profile called default-scheduler uses kube-scheduler's lease, whatever its position."""
     own = parse_body("profiles: [{schedulerName: a}]\n").leader_election

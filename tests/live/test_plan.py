@@ -61,16 +61,17 @@ def cluster() -> Iterator[MeteredCluster]:
         yield running
 
 
-def plan(cluster: MeteredCluster, output: Path, *flags: str) -> tuple[int, Document, str]:
+def plan(cluster: MeteredCluster, output: Path, *queries: Document, **more: object) -> tuple[int, Document, str]:
     """Exit code, the document, and what else was printed, under the account of a reader."""
-    settings = {"rescheduling": {"minPodAge": "0s", "eagerness": "eager", "allowLastReplica": True, "settleTime": "0s"}}
-    config = trimtab_process.write_config(cluster.rig, "plan", {**stage.prometheus_config(cluster), **settings})
+    soon = {"minPodAge": "0s", "eagerness": "eager", "allowLastReplica": True, "settleTime": "0s"}
+    document = stage.prometheus_config(cluster, {"queries": [*queries]}, rescheduling={**soon, **more})
+    config = trimtab_process.write_config(cluster.rig, "plan", document)
     reader = install_reader(cluster.rig)
     trimtab_process.wait_for(lambda: may_list(cluster), 40, "the view role has rules")
-    arguments = ("plan", "--config", str(config), "--kubeconfig", str(reader), "--json", "-o", str(output), *flags)
+    arguments = ("plan", "--config", str(config), "--kubeconfig", str(reader), "--json", "-o", str(output))
     done = run_command(cluster.rig, *arguments)
-    assert done.returncode in (0, 2), done.stderr
-    return done.returncode, json.loads(done.stdout), done.stderr
+    assert done.returncode in (0, 1, 2), done.stderr
+    return done.returncode, json.loads(done.stdout) if done.stdout else {}, done.stderr
 
 
 def may_list(cluster: MeteredCluster) -> bool:
@@ -80,6 +81,29 @@ def may_list(cluster: MeteredCluster) -> bool:
 def uids(cluster: MeteredCluster) -> dict[str, str]:
     """The nodes of all pods, by UID."""
     return {each["metadata"]["uid"]: each["spec"]["nodeName"] for each in trimtab_process.pods(cluster.rig)}
+
+
+SESSIONS = {
+    "name": "sessions",
+    "of": "pods",
+    "query": 'sum by (namespace, pod) (container_memory_working_set_bytes{container="main"}) / 2^29',
+}
+SEATS = {"name": "seats", "query": "count by (instance) (node_memory_MemTotal_bytes) * 4"}
+
+
+def test_a_limit_of_a_metric_of_pods(cluster: MeteredCluster, tmp_path: Path) -> None:
+    """Four pods with a session each are all that a node has seats for. Where that has a limit one of them would go; CPU
+    and memory are no reason to move anything. A query without a label of pods is named in a note, and nothing is planned."""
+    file, limit = tmp_path / "plan.json", {"sessions": {"limit": 80, "capacity": {"metric": "seats"}}}
+    assert 0 == plan(cluster, file, SESSIONS, SEATS)[0]
+    code, found, _ = plan(cluster, file, SESSIONS, SEATS, limits=limit)
+    assert (2, {HOT}) == (code, {each["source"] for each in found["moves"]})
+    assert {"sessions at 100%, above 80%"} == {each["reason"] for each in found["moves"]}
+    (row,) = (each for each in found["hottest"] if each["resource"] == "sessions")
+    assert (HOT, 1, 0) == (row["before"]["node"], row["overBefore"], row["overAfter"])
+    nameless = {**SESSIONS, "query": "sum by (instance) (container_memory_working_set_bytes)"}
+    code, _, notes = plan(cluster, file, nameless, SEATS, limits=limit)
+    assert 1 == code and "query prom/sessions.pods.latest failed: none of the sessions series can be used" in notes
 
 
 def test_a_hot_node(cluster: MeteredCluster, tmp_path: Path) -> None:

@@ -52,10 +52,12 @@ def write_config(rig: Rig, name: str = "trimtab", own: Document | None = None, *
     return file
 
 
-def launch(rig: Rig, config: Path, name: str = "trimtab", *flags: str, namespace: str = "trimtab") -> Process:
+def launch(
+    rig: Rig, config: Path, name: str = "trimtab", *flags: str, namespace: str = "trimtab", account: str = "trimtab"
+) -> Process:
     """Start `trimtab run --config FILE` with only the permissions that were installed, and further flags."""
     url = f"http://127.0.0.1:{free_port()}"
-    kubeconfig = rig.service_account_kubeconfig(namespace, "trimtab")
+    kubeconfig = rig.service_account_kubeconfig(namespace, account)
     command = [sys.executable, "-m", "trimtab", "run", "--config", str(config), "--kubeconfig", str(kubeconfig)]
     command += ["--serve", url.removeprefix("http://"), "--identity", name, *flags]
     return Process(command, rig.workspace / f"{name}.log", {"PYTHONPATH": f"{ROOT / 'src'}:{ROOT}"}, url)

@@ -17,6 +17,7 @@ from trimtab.core.model.node import Node
 from trimtab.core.model.pod import Pod
 from trimtab.core.model.resources import PodRequests
 from trimtab.core.recorder import MetricsRecorder
+from trimtab.core.rescheduling.settings import ReschedulingSettings
 from trimtab.core.settings import Settings
 
 ALLOCATABLE = (("cpu", 4_000), ("memory", 8 << 30), ("pods", 110))
@@ -26,10 +27,12 @@ PROFILE = "default-scheduler"
 class SmallCluster:
     """An engine with two nodes and a clock that the test moves."""
 
-    def __init__(self, recorder: MetricsRecorder, at: float = 100.0) -> None:
+    def __init__(
+        self, recorder: MetricsRecorder, at: float = 100.0, rescheduling: ReschedulingSettings | None = None
+    ) -> None:
         """Lead a cluster of two nodes from the start."""
         self.at = at
-        self.engine = Engine(Settings(profiles=(default_profile(PROFILE),)), recorder)
+        self.engine = Engine(Settings(profiles=(default_profile(PROFILE),), rescheduling=rescheduling), recorder)
         for name in ("one", "two"):
             self.engine.handle(NodeUpserted(Node(name, uid=name, version=1, allocatable=ALLOCATABLE), at))
         for kind in self.engine.state.settings.kinds:

@@ -7,9 +7,10 @@ import pytest
 from msgspec.structs import replace
 
 from tests.serve.small_cluster import SmallCluster
-from trimtab.core.model.events import LeaseAcquired, LeaseLost, PodUpserted, SamplesRead
+from trimtab.core.model.events import LeaseAcquired, LeaseLost, PodUpserted, SamplesRead, Tick
 from trimtab.core.model.readings import Reading
 from trimtab.core.recorder import MetricsRecorder
+from trimtab.core.rescheduling.settings import ReschedulingSettings
 from trimtab.core.scheduling.controller import Scheduling
 from trimtab.core.scheduling.explain import STANDBY, explain_pod
 from trimtab.serve.explain import ExplainEndpoints
@@ -126,3 +127,15 @@ async def test_unknown(base: str, path: str) -> None:
     status, told = await ask(f"{base}{path}")
     assert 404 == status
     assert "not found" in told["problem"]
+
+
+async def test_rescheduling_of_a_node() -> None:
+    """With a rescheduler the answer says why pods leave the node or stay; times of plans are those of the wall."""
+    cluster = SmallCluster(MetricsRecorder(), rescheduling=ReschedulingSettings())
+    cluster.engine.handle(Tick(cluster.at))
+    explaining = ExplainEndpoints(cluster.engine, lambda at: at + 3600.0)
+    app = create_app(Health(), MetricsEndpoint(PrometheusRecorder(), Gauges(cluster.engine)), explaining)
+    async with serve(app, listen(ANY)) as port:
+        told = (await ask(f"http://127.0.0.1:{port}/explain/node/one"))[1]["rescheduling"]
+    assert told["verdict"].startswith("no pod is moved at all: missing metrics: ")
+    assert [cluster.at + 3600.0] == [each["at"] for each in told["plans"]]

@@ -90,6 +90,27 @@ def test_the_history_becomes_readings(tmp_path: Path) -> None:
     ] == [(each.subject, each.resource, each.names, each.values, each.measured) for each in event.readings]
 
 
+def test_custom_metrics_of_pods(tmp_path: Path) -> None:
+    """They are read with their past, as the source reported them; a name that cpu or memory do not have may have gaps."""
+    series = {"custom": {"network": [None, 4, 5.5]}}
+    whole = document(
+        usage={"pods": {"shop/web-1": {"measured": 5, "custom": {"network": 7.5}}}},
+        history={"start": 600, "step": 300, "pods": {"shop/web-1": series}},
+    )
+    found = read_snapshot(write(tmp_path, whole))
+    assert found.usage is not None and found.history is not None
+    assert [
+        (Subject.PODS, "network", Unit.RAW, ("shop/web-1",), (7.5,), (5,)),
+        (Subject.PODS, "network", Unit.RAW, ("shop/web-1",), (4,), (900.0,)),
+        (Subject.PODS, "network", Unit.RAW, ("shop/web-1",), (5.5,), (1200.0,)),
+    ] == [
+        (each.subject, each.resource, each.unit, each.names, each.values, each.measured)
+        for each in (*found.usage.readings(), *found.history.readings())
+    ]
+    whole["history"]["pods"]["shop/web-1"]["cpu"] = [1, 2]
+    assert "history.pods['shop/web-1'].cpu: 2 values, where other series have 3" == error_of(tmp_path, whole)
+
+
 def test_an_engine_schedules_from_its_events(tmp_path: Path) -> None:
     """A pending pod of the file gets a node, and the samples are known."""
     whole = document(usage={"nodes": {"n-1": {**SAMPLE, "measured": 1769846390}}})

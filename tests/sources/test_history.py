@@ -12,7 +12,7 @@ import pytest
 
 from tests.kube.fault_server import ReceivedRequest
 from tests.sources.fake_prometheus import NOW, fake_prometheus
-from trimtab.config.trimtab.settings import BuiltinMetric
+from trimtab.config.trimtab.settings import BuiltinMetric, QuerySettings
 from trimtab.core.model.readings import Reading, Subject
 from trimtab.sources.interface import HistoryRange, SourceError
 from trimtab.sources.prometheus import history
@@ -35,9 +35,9 @@ def matrix(asked: ReceivedRequest) -> None:
 
 
 async def read_history(
-    *ranges: HistoryRange, metrics: tuple[BuiltinMetric, ...]
+    *ranges: HistoryRange, metrics: tuple[BuiltinMetric, ...], queries: tuple[QuerySettings, ...] = ()
 ) -> tuple[list[Reading], list[dict[str, list[str]]]]:
-    async with fake_prometheus(matrix, metrics=metrics) as (source, server):
+    async with fake_prometheus(matrix, metrics=metrics, queries=queries) as (source, server):
         found = [reading async for readings in source.read_history(ranges) for reading in readings]
     return found, [parse_qs(asked.body.decode()) for asked in server.received]
 
@@ -62,6 +62,14 @@ async def test_only_usage_of_the_requested_subject_is_read() -> None:
     assert 2 == len(asked) and not [
         form for form in asked if "pod" in form["query"][0] or "pressure" in form["query"][0]
     ]
+
+
+async def test_custom_metrics_have_a_past_if_they_are_of_pods() -> None:
+    """They may be resources with a limit; what rules and plugins read of nodes is the newest value alone."""
+    own = (QuerySettings("network", "x", Subject.PODS), QuerySettings("stalls", "y"))
+    for subject, expected in ((Subject.PODS, [["x"]]), (Subject.NODES, [])):
+        _, asked = await read_history(HistoryRange(subject, 60.0, 0.0, 60.0), metrics=(), queries=own)
+        assert expected == [form["query"] for form in asked]
 
 
 @pytest.mark.parametrize(("step", "window"), [(30.0, "120s"), (300.0, "300s"), (3600.0, "300s")])

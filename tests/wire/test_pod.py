@@ -15,6 +15,12 @@ from trimtab.wire.pod import PodReader
 from trimtab.wire.pod_json import PodSpecShape, PodStatusShape
 
 OWNER = {"apiVersion": "apps/v1", "kind": "ReplicaSet", "name": "web", "uid": "o-1", "controller": True}
+CONDITIONS = [
+    {"type": "Ready", "status": "True", "lastTransitionTime": "1970-01-01T00:01:30Z"},
+    {"type": "PodScheduled", "status": "False", "reason": "Unschedulable", "message": "no room"},
+    {"type": "DisruptionTarget", "status": "True", "reason": "PreemptionByScheduler"},
+]
+RESTARTED = [{"name": "web", "restartCount": 2}, {"name": "log", "restartCount": 1}, {"name": "x"}]
 BACKUP = {"apiVersion": "v1", "kind": "Backup", "name": "b", "uid": "o-2"}
 
 
@@ -33,11 +39,8 @@ def test_every_field_lands_where_it_belongs() -> None:
         "phase": "Running",
         "nominatedNodeName": "n-2",
         "startTime": "1970-01-01T00:01:00Z",
-        "conditions": [
-            {"type": "Ready", "status": "True"},
-            {"type": "PodScheduled", "status": "False", "reason": "Unschedulable", "message": "no room"},
-            {"type": "DisruptionTarget", "status": "True", "reason": "PreemptionByScheduler"},
-        ],
+        "conditions": CONDITIONS,
+        "containerStatuses": RESTARTED,
     }
     pod = read_pod(
         pod_json(
@@ -74,9 +77,10 @@ def test_every_field_lands_where_it_belongs() -> None:
         spec_error="",
         preempted=True,
         annotations={"trimtab.dev/evict": "never"},
+        ready_since=90.0,
+        restarts=3,
     )
-    assert expected == pod
-    assert (("cpu", 250),) == pod.requests.amounts
+    assert (expected, (("cpu", 250),)) == (pod, pod.requests.amounts)
 
 
 @pytest.mark.parametrize("empty", [{}, {"spec": None, "status": None}, {"spec": {}, "status": {}}])
@@ -99,6 +103,12 @@ def test_nulls_are_absent_everywhere() -> None:
     pod = read_pod(pod_json(spec, status, **metadata))
     assert "" == pod.spec_error
     assert Pod(uid="u-1", namespace="shop", name="web-1", version=41, requests=pod.requests) == pod
+
+
+def test_a_pod_that_is_not_ready_is_so_since_no_time() -> None:
+    """The condition's time is then when it ceased to be."""
+    condition = {"type": "Ready", "status": "False", "lastTransitionTime": "1970-01-01T00:01:30Z"}
+    assert read_pod(pod_json({}, {"conditions": [condition]})).ready_since is None
 
 
 @pytest.mark.parametrize(("status", "reason"), [("False", "PreemptionByScheduler"), ("True", "EvictionByEvictionAPI")])

@@ -9,7 +9,7 @@ import pytest
 from bench.api_objects import TEMPLATES, running_pod
 from tests.wire.json_objects import Json, container, pod_json, read_pod
 from trimtab.core.model.affinity import PodAffinityTerm, TopologySpreadConstraint
-from trimtab.core.model.pod import HostPort, PodSpec, Volume
+from trimtab.core.model.pod import DELETION_COST, HostPort, PodSpec, Volume
 from trimtab.core.model.selectors import LabelSelector, NodeSelectorTerm, Requirement
 from trimtab.core.model.taints import Toleration
 from trimtab.wire.decoding import Malformed
@@ -59,6 +59,14 @@ def test_identity_survives_a_flood_of_other_templates() -> None:
     for each in range(20):
         read_pod(pod_json({"nodeSelector": {"flood": str(each)}}), reader)
     assert kept.spec is read_pod(pod_json(spec), reader).spec
+
+
+def test_restarts_are_no_part_of_a_template() -> None:
+    """A pod that was restarted shares everything with its siblings."""
+    reader = PodReader()
+    for restarts in (0, 1, 7):
+        read_pod(pod_json({}, {"containerStatuses": [{"name": "web", "restartCount": restarts}]}), reader)
+    assert 1 == len(reader._templates._spec_keys)
 
 
 def test_specs_that_nobody_has_are_forgotten() -> None:
@@ -152,6 +160,8 @@ def test_local_volumes_are_kept_by_name() -> None:
         ({"kubernetes.io/config.mirror": "a1b2c3"}, {"kubernetes.io/config.mirror": ""}),
         ({"karpenter.sh/do-not-disrupt": "true"}, {"karpenter.sh/do-not-disrupt": "true"}),
         ({"cluster-autoscaler.kubernetes.io/safe-to-evict": "true", "other": "x"}, {}),
+        *(({DELETION_COST: each}, {DELETION_COST: each}) for each in ("0", "-7", "2147483647", "-2147483648")),
+        *(({DELETION_COST: each}, {}) for each in ("", "high", "1.5", "+1", "007", "-0", "2147483648", "1" * 5000)),
         (
             {"cluster-autoscaler.kubernetes.io/safe-to-evict-local-volumes": "scratch, other"},
             {"cluster-autoscaler.kubernetes.io/safe-to-evict-local-volumes": "scratch"},

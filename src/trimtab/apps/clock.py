@@ -16,7 +16,17 @@ from collections.abc import Callable
 
 from msgspec.structs import replace
 
-from trimtab.core.model.events import Event, GetPodDone, HistoryRead, ObjectUpserted, PodUpserted, SamplesRead
+from trimtab.core.model.events import (
+    Event,
+    GetPodDone,
+    HistoryRead,
+    LedgerRead,
+    ObjectUpserted,
+    PodUpserted,
+    SamplesRead,
+)
+from trimtab.core.model.instructions import Instruction, WriteLedger
+from trimtab.core.model.ledger import Ledger
 from trimtab.core.model.objects import PodGroup
 from trimtab.core.model.readings import Reading
 from trimtab.kube.lease import boot_time
@@ -62,9 +72,17 @@ class Clock:
                 return replace(event, pod=replace(pod, started=pod.started - self.wall_offset))
             case ObjectUpserted(object=PodGroup(created=created) as group) if created:
                 return replace(event, object=replace(group, created=created - self.wall_offset))
+            case LedgerRead(ledger=Ledger() as ledger):
+                return replace(event, ledger=ledger.shifted(-self.wall_offset))
             case SamplesRead(readings=readings) | HistoryRead(readings=readings):
                 return replace(event, readings=tuple(map(self._shift_reading, readings)))
         return event
+
+    def to_wall_clock(self, instruction: Instruction) -> Instruction:
+        """The instruction with all times that it writes in wall time."""
+        if isinstance(instruction, WriteLedger) and self.wall_offset:
+            return replace(instruction, ledger=instruction.ledger.shifted(self.wall_offset))
+        return instruction
 
     def to_wall_time(self, at: float) -> float:
         """An engine time as a wall time."""

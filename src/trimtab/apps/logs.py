@@ -10,6 +10,7 @@ import json
 import logging
 import re
 import sys
+from collections import Counter
 from collections.abc import Iterator
 from datetime import UTC, datetime
 from typing import Any
@@ -103,16 +104,18 @@ def log_decision(decision: Decision) -> None:
 
 
 def log_plan(plan: Plan) -> None:
-    """One line per move, and one for the plan as a whole if it has any."""
+    """One line per move, and one for the plan as a whole, unless nothing was suggested."""
     for move in plan.moves:
         decision_log.info(
             "move planned: pod=%s source=%s target=%s strategy=%s gain=%.1f cost=%.1f reason=%s",
             *(move.pod, move.source, move.goes_to, move.strategy, move.gain, move.cost, move.reason),
         )
-    if plan.moves:
+    if plan.moves or plan.refusals:
+        guards = Counter(each.guard for each in plan.refusals)
         decision_log.info(
-            "plan made: moves=%d refused=%d penalty=%.1f after=%.1f",
-            *(len(plan.moves), len(plan.refusals), plan.penalty_before, plan.penalty_after),
+            "plan made: moves=%d refused=%d guards=%s penalty=%.1f after=%.1f",
+            *(len(plan.moves), len(plan.refusals), ", ".join(f"{name} {count}" for name, count in guards.items())),
+            *(plan.penalty_before, plan.penalty_after),
         )
 
 

@@ -1,4 +1,4 @@
-"""Finds the plugins, and the strategies of the rescheduler, of installed packages by their entry points."""
+"""Finds the plugins, and the strategies and forecasters of the rescheduler, of installed packages by their entry points."""
 
 from __future__ import annotations
 
@@ -11,13 +11,18 @@ from pathlib import Path
 from typing import NamedTuple
 
 from trimtab.config.registry import DEFAULT_BINDER, IN_TREE
+from trimtab.config.trimtab.rescheduling import Installed
 from trimtab.core.framework.interface import ObservesPods
 from trimtab.core.framework.profile import POINT_INTERFACES
 from trimtab.core.model.change import Change
+from trimtab.core.rescheduling.forecast import FORECASTERS
 from trimtab.core.rescheduling.strategies.registry import RIVALS, STRATEGIES
+from trimtab.forecasters.learned import Learned
 
 ENTRY_POINT_GROUP = "trimtab.plugins"
 STRATEGY_GROUP = "trimtab.strategies"
+FORECASTER_GROUP = "trimtab.forecasters"
+EXTRAS = {Learned.name: Learned}  # forecasters of our own whose library need not be installed
 CODE = frozenset({".py", ".so", ".pyd"})  # suffixes of the files of a package
 
 
@@ -43,6 +48,16 @@ def installed_strategies(found: Iterable[EntryPoint] | None = None) -> dict[str,
     """The same for strategies of the rescheduler."""
     kind = Kind("strategy", {*STRATEGIES, *RIVALS}, _invalid_strategy)
     return _load_all(kind, entry_points(group=STRATEGY_GROUP) if found is None else found)
+
+
+def installed_forecasters(found: Iterable[EntryPoint] | None = None) -> dict[str, type]:
+    """The same for forecasters, and our own that need an extra."""
+    kind = Kind("forecaster", {*FORECASTERS, *EXTRAS}, _invalid_forecaster)
+    return {**EXTRAS, **_load_all(kind, entry_points(group=FORECASTER_GROUP) if found is None else found)}
+
+
+def installed_for_rescheduling() -> Installed:
+    return Installed(installed_strategies(), installed_forecasters())
 
 
 def _load_all(kind: Kind, found: Iterable[EntryPoint]) -> dict[str, type]:
@@ -106,11 +121,19 @@ def _invalid_plugin(loaded: type) -> str | None:
 
 
 def _invalid_strategy(loaded: type) -> str | None:
+    return _without(loaded, "suggest")
+
+
+def _invalid_forecaster(loaded: type) -> str | None:
+    return _without(loaded, "forecast")
+
+
+def _without(loaded: type, method: str) -> str | None:
     try:
         loaded()
     except Exception as error:
         return f"it cannot be created with default arguments: {error}"
-    return None if callable(getattr(loaded, "suggest", None)) else "it has no method `suggest`"
+    return None if callable(getattr(loaded, method, None)) else f"it has no method `{method}`"
 
 
 def _error(kind: Kind, entry: EntryPoint, reason: str) -> PluginError:

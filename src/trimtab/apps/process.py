@@ -22,6 +22,7 @@ from contextlib import closing
 from dataclasses import dataclass, replace
 from importlib.metadata import version
 from random import Random
+from types import MappingProxyType
 from typing import Any, Protocol
 from urllib.parse import urlsplit
 
@@ -37,23 +38,24 @@ from trimtab.apps.reload import Reload
 from trimtab.apps.runtime import Runtime
 from trimtab.apps.serving import Pages, Ports
 from trimtab.apps.source_pollers import SourcePollers
-from trimtab.config.configuration import Configuration
-from trimtab.config.diagnostics import ConfigError, Problem
-from trimtab.config.registry import NODE_ANNOTATIONS, default_profile
+from trimtab.config.configuration import Configuration, LeaderElection
+from trimtab.config.diagnostics import ConfigError, Note, Problem
+from trimtab.config.registry import NODE_ANNOTATIONS, default_profile, other_profiles
 from trimtab.config.trimtab.labeller import combined_configuration, labeller_configuration
 from trimtab.config.trimtab.rescheduling import why_only_simulated
 from trimtab.core.engine import Engine
 from trimtab.core.framework.forbidden_kinds import only_some_pods_need
-from trimtab.core.model.events import Event, LeaseAcquired, LeaseLost
+from trimtab.core.framework.profile import Profile
+from trimtab.core.model.events import Event, LeaseAcquired, LeaseLost, PauseChanged
 from trimtab.core.rescheduling.settings import Mode
 from trimtab.core.scheduling.controller import Scheduling
 from trimtab.core.settings import Settings
 from trimtab.kube import kinds
-from trimtab.kube.api_calls import ApiCalls
+from trimtab.kube.api_calls import ApiCalls, never_paused
 from trimtab.kube.credentials import Credentials
 from trimtab.kube.informers import Informers
 from trimtab.kube.kinds import IfForbidden
-from trimtab.kube.lease import LeaderElector
+from trimtab.kube.lease import RESCHEDULER_LEASE, LeaderElector
 from trimtab.kube.preflight import check_access, check_permission
 from trimtab.kube.transport import AiohttpTransport, PooledTransport, rate_limiter
 from trimtab.serve.explain import ExplainEndpoints
@@ -78,7 +80,9 @@ READ_TIMEOUT = 30.0
 MAX_LIST_BYTES = 256 << 20  # metrics.k8s.io has no pagination
 CORE_KINDS = ("pods", "nodes")
 NOT_SERVING = Serving()
-NO_LIVE_MOVES = "moves are not carried out on a live cluster by this version: use observe"
+NO_PROFILES: Mapping[str, Profile] = MappingProxyType({})
+ONLY_OBSERVED = "moves are only planned by this process: those of --controllers rescheduler carry them out"
+NEEDS_SECTION = "the rescheduler needs this section: see docs/rescheduling.md"
 LABELLER_IN_SCHEDULER = "deploy/components/labeller/labeller.yaml and deploy/rbac-labeller.yaml"
 
 
@@ -111,28 +115,50 @@ def _labeller_status(process: Process) -> LabellerStatus:
 
 SCHEDULER = ControllerSpec("scheduler", "rbac.yaml", (PODS, NODES), HISTORY_RANGES)
 LABELLER = ControllerSpec("labeller", "components/labeller/labeller.yaml", (NODES,), extension=_labeller_status)
-CONTROLLERS = {each.name: each for each in (SCHEDULER, LABELLER)}
+RESCHEDULER = ControllerSpec("rescheduler", "components/rescheduler/rescheduler.yaml", (PODS, NODES), HISTORY_RANGES)
+CONTROLLERS = {each.name: each for each in (SCHEDULER, LABELLER, RESCHEDULER)}
 
 
-def configuration_for(controllers: Collection[str], configuration: Configuration, file: str) -> Configuration:
+def configuration_for(
+    controllers: Collection[str], configuration: Configuration, file: str, others: Mapping[str, Profile] = NO_PROFILES
+) -> Configuration:
     """The configuration of a process with these controllers; raises ConfigError if the file does not suffice.
 
-    Without the labeller, rules in the file are left to a `trimtab labeller` with an account of its own.
+    Without the labeller, rules in the file are left to a `trimtab labeller` with an account of its own; without the
+    rescheduler, moves are only planned. others: the profiles of other schedulers in the cluster, by name.
     """
-    if SCHEDULER.name in controllers:
-        _refuse_moves(configuration, file)
     if LABELLER.name not in controllers:
-        return replace(configuration, settings=replace(configuration.settings, labels=None))
-    combine = combined_configuration if SCHEDULER.name in controllers else labeller_configuration
-    return combine(configuration, file)
+        configuration = replace(configuration, settings=replace(configuration.settings, labels=None))
+    elif SCHEDULER.name in controllers or RESCHEDULER.name in controllers:
+        configuration = combined_configuration(configuration, file)
+    else:
+        return labeller_configuration(configuration, file)
+    return _with_rescheduler(controllers, configuration, file, others)
 
 
-def _refuse_moves(configuration: Configuration, file: str) -> None:
-    rescheduling = configuration.settings.rescheduling
+def _with_rescheduler(
+    controllers: Collection[str], configuration: Configuration, file: str, others: Mapping[str, Profile]
+) -> Configuration:
+    settings, rescheduling = configuration.settings, configuration.settings.rescheduling
+    carries_out = RESCHEDULER.name in controllers
     if reason := why_only_simulated(rescheduling):
         raise ConfigError([Problem(file, 0, 0, "rescheduling.strategies", reason)])
-    if rescheduling is not None and rescheduling.mode is Mode.AUTO:
-        raise ConfigError([Problem(file, 0, 0, "rescheduling.mode", NO_LIVE_MOVES)])
+    if rescheduling is None:
+        if carries_out:
+            raise ConfigError([Problem(file, 0, 0, "rescheduling", NEEDS_SECTION)])
+        return configuration
+    if not carries_out and rescheduling.mode is not Mode.OBSERVE:
+        rescheduling = replace(rescheduling, mode=Mode.OBSERVE)
+        note = Note(file, 0, 0, "rescheduling.mode", ONLY_OBSERVED)
+        configuration = replace(configuration, notes=(*configuration.notes, note))
+    schedules = SCHEDULER.name in controllers
+    ours = tuple(each for each in settings.profiles if schedules and each.name not in others)
+    theirs = {each.name: each for each in settings.profiles if not schedules} | dict(others)
+    settings = replace(settings, profiles=ours, other_profiles=other_profiles(ours, theirs), rescheduling=rescheduling)
+    leader = configuration.leader_election
+    if not schedules and leader.name == LeaderElection().name:
+        leader = replace(leader, name=RESCHEDULER_LEASE)
+    return replace(configuration, settings=settings, leader_election=leader)
 
 
 @dataclass(frozen=True)
@@ -174,9 +200,16 @@ class Process:
         )
         record = self.recording.record if self.recording is not None else None
         self.runtime = Runtime(
-            self.engine, lambda each: self.api_calls.submit(each), self.clock, log_decision, record, log_plan
+            self.engine,
+            lambda each: self.api_calls.submit(self.clock.to_wall_clock(each)),
+            self.clock,
+            log_decision,
+            record,
+            log_plan,
         )
         may_write = self.elector.may_write if self.elector else lambda: True
+        if self.elector is not None:
+            self.elector.on_pause = lambda reason: self.runtime.dispatch(PauseChanged(reason, self.clock()))
         self.api_calls = ApiCalls(
             self.write_transport,
             sink=self.runtime.dispatch,
@@ -186,6 +219,8 @@ class Process:
             reader=reader,
             instance=options.identity,
             wall=self.clock.wall,
+            ledger_namespace=leader.namespace,
+            paused=self.elector.pause_reason if self.elector is not None else never_paused,
         )
         watched = tuple(watched_kinds(configuration.settings, reader))
         self.informers = Informers(self.read_transport, watched, self.runtime.dispatch, self.clock, random)
@@ -363,7 +398,9 @@ def extra_watched_kinds(settings: Settings) -> Iterator[kinds.WatchedKind[Any]]:
     """The kinds beyond pods and nodes that some profile or the rescheduler needs, each with who needs it."""
     for name in (kind for kind in settings.kinds if kind not in CORE_KINDS):
         plugins = dict.fromkeys(
-            plugin for profile in settings.profiles for plugin in profile.needed_kinds.get(name, ())
+            plugin
+            for profile in (*settings.profiles, *settings.other_profiles)
+            for plugin in profile.needed_kinds.get(name, ())
         )
         some = only_some_pods_need(name, settings.profiles)
         # Guards refuse all moves without their kinds; pods are scheduled all the same.

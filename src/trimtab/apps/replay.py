@@ -18,7 +18,7 @@ from typing import Any
 import msgspec
 
 from trimtab.apps.config_file import recorded_files
-from trimtab.apps.plugins import PluginError, installed_plugins, installed_strategies
+from trimtab.apps.plugins import PluginError, installed_for_rescheduling, installed_plugins
 from trimtab.apps.process import configuration_for
 from trimtab.apps.recording import RecordingReader
 from trimtab.apps.runtime import DECISIONS_PER_TURN
@@ -153,10 +153,8 @@ class Replay:
 def read_settings(config: ConfigText, controllers: Sequence[str]) -> Settings:
     """The settings that such a process makes of the text; plugins of other packages must be installed here, too."""
     if config.file:
-        read_file, strategies = recorded_files(config), installed_strategies()
-        found = parse(
-            config.content, config.file, installed_plugins(), SOURCE_SETTINGS, read_file, strategies=strategies
-        )
+        read_file, installed = recorded_files(config), installed_for_rescheduling()
+        found = parse(config.content, config.file, installed_plugins(), SOURCE_SETTINGS, read_file, installed=installed)
     else:
         found = default_configuration()
     return configuration_for(controllers, found, config.file).settings

@@ -1,4 +1,4 @@
-"""`trimtab config`: checks a configuration file, prints it with all defaults, or prints a template."""
+"""`trimtab config`: checks a configuration file, prints it with all defaults, prints a template, or converts a policy."""
 
 from __future__ import annotations
 
@@ -90,6 +90,33 @@ def _converted_rules(file: str, key: str, url: str) -> str:
     return mode + to_yaml(dump_document(found.trimtab, found.settings.load))
 
 
+@command.command()
+@click.argument("file")
+@key_option
+@click.option("--rival", is_flag=True, help="Print what runs it by its own rules in `trimtab simulate` instead.")
+def convert(file: str, key: str, rival: bool) -> None:
+    """Print settings of Trimtab with the intent of FILE, a policy of another rescheduler.
+
+    FILE is a DeschedulerPolicy (descheduler/v1alpha2), or Koordinator's DeschedulerConfiguration, or the ConfigMap that holds
+    one. What is not supported, or done in another way, is in the comments above the settings. Moves are only planned
+    (mode: observe). Exits with 2 and every problem if FILE is invalid.
+    """
+    from trimtab.config.descheduler.equivalent import convert_policy
+    from trimtab.config.descheduler.rivals import read_rival
+    from trimtab.config.dump import to_yaml
+    from trimtab.config.trimtab.document import dump_section
+
+    content = _read_or_exit(Path(file))
+    try:
+        found = (read_rival if rival else convert_policy)(content, file, key)
+    except ConfigError as error:
+        click.echo(str(error), err=True)
+        sys.exit(BAD_INPUT)
+    mode = "# mode: observe only plans; simulations need mode: auto to move pods.\n"
+    comments = "".join(f"# {note}\n" for note in found.notes)
+    click.echo(comments + mode + to_yaml(dump_section(found.sources, found.settings)), nl=False)
+
+
 def rule_file_or_none(file: str, key: str) -> tuple[Rule, ...] | None:
     """The rules of a rule.yaml; None for any other file. Exits with 2 if they are invalid."""
     from trimtab.config.manifests import locate
@@ -148,8 +175,8 @@ def open_config(file: str, key: str = "") -> ConfigFile:
     included = IncludedFiles(Path(file))
 
     def read(content: bytes) -> Configuration:
-        found, strategies = plugins.installed_plugins(), plugins.installed_strategies()
-        return parse(content, file, found, SOURCE_SETTINGS, included, key, strategies)
+        found, installed = plugins.installed_plugins(), plugins.installed_for_rescheduling()
+        return parse(content, file, found, SOURCE_SETTINGS, included, key, installed)
 
     return ConfigFile(Path(file), read, included)
 

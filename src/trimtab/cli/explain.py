@@ -53,7 +53,10 @@ def command(
     as_json: bool,
     **caller: Unpack[CallerFlags],
 ) -> None:
-    """Explain from the live process why a pod is on its node, why not on another, or why it is pending."""
+    """Explain from the live process why a pod is on its node, why not on another, or why it is pending.
+
+    For a node: its resources and pods, and, with a rescheduler, why pods should leave it or stay.
+    """
     kind, _, name = what.partition("/")
     if kind not in ("pod", "node") or not name:
         raise click.BadParameter(f"{what!r} is neither pod/NAME nor node/NAME", param_hint="WHAT")

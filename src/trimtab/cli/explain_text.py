@@ -53,6 +53,37 @@ def node_lines(answer: Json, show: ShowTime = utc_time) -> Iterator[str]:
         verdict = ", ".join(line["reasons"]) if line.get("refused_by") else f"feasible, score {line['total']:g}"
         by = f"{line['refused_by']}: " if line.get("refused_by") else ""
         yield f"  pending pod {here['pod']}: {by}{verdict}"
+    if answer.get("rescheduling"):
+        yield from outlook_lines(answer["rescheduling"], show)
+
+
+def outlook_lines(outlook: Json, show: ShowTime = utc_time) -> Iterator[str]:
+    """What the rescheduler makes of a node."""
+    yield f"rescheduling ({outlook['mode']}): {outlook['verdict']}"
+    shares = (
+        f"{use['resource']} {'unknown' if use['usage'] is None else format(use['usage'], '.0%')} of {use['limit']:.0%}"
+        for use in outlook["uses"]
+    )
+    penalty = "" if outlook["penalty"] is None else f", penalty {outlook['penalty']:.1f}"
+    yield f"  usage and limits: {', '.join(shares)}{penalty}"
+    for each in outlook["suggested"]:
+        named = f" (for {', '.join(each['pods'])})" if each["pods"] else ""
+        yield f"  suggested by {each['strategy']}: {each['reason']}{named}"
+    if outlook["silent"]:
+        yield f"  not suggested by {', '.join(outlook['silent'])}"
+    for pod in outlook["pods"]:
+        yield f"  pod {pod['pod']}: {_outlook_of_pod(pod)}"
+    if outlook["more_pods"]:
+        yield f"  {outlook['more_pods']} more pods may be moved, and would relieve the node less"
+    yield from (f"  planned {show(each['at'])}: {each['words']}" for each in outlook["plans"])
+
+
+def _outlook_of_pod(pod: Json) -> str:
+    if pod["guard"]:
+        return f"stays, {pod['guard']}: {pod['reason']}"
+    if not pod["target"]:
+        return "may be moved, but no other node would take it within its limits"
+    return f"may be moved, best to {pod['target']}: gain {pod['gain']:.1f}, cost {pod['cost']:.1f}"
 
 
 def _use(use: Json) -> str:

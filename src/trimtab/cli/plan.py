@@ -10,6 +10,7 @@ from typing import TYPE_CHECKING, Any, NoReturn
 
 import click
 
+from trimtab.cli.scheduler_config import read_profiles, scheduler_config_option
 from trimtab.config.diagnostics import printable
 
 if TYPE_CHECKING:
@@ -17,6 +18,7 @@ if TYPE_CHECKING:
     from trimtab.apps.plan.text import Line
     from trimtab.config.configuration import Configuration
     from trimtab.core.framework.profile import Profile
+    from trimtab.core.rescheduling.settings import ReschedulingSettings
     from trimtab.sim.snapshot_file import ClusterSnapshot
 
 NOTHING, ERROR, MOVES, INTERRUPTED = 0, 1, 2, 130
@@ -40,23 +42,26 @@ class PlanCommand(click.Command):
 @click.option(
     "--config", type=click.Path(), help="The file of `trimtab run`: `rescheduling`, profiles and metric sources."
 )
+@scheduler_config_option
 @click.option(
-    "--scheduler-config",
-    "schedulers",
-    metavar="NAME=FILE",
-    multiple=True,
-    help="The KubeSchedulerConfiguration of another scheduler, for its pods; the stock profile for default-scheduler.",
+    "--descheduler-policy",
+    "policy",
+    metavar="FILE",
+    help="Print what a descheduler would evict by this DeschedulerPolicy, or by Koordinator's file, instead.",
 )
 @click.option("--kubeconfig", default="", help="Overrides clientConnection.kubeconfig.")
 @click.option("--why-not", is_flag=True, help="Also print what was refused, and why.")
+@click.option("--node", default="", metavar="NAME", help="Also explain this node: why its pods should leave, or stay.")
 @click.option("--json", "as_json", is_flag=True, help="Print JSON.")
 @click.option("-o", "--output", type=click.Path(path_type=Path), help="Also write the plan to this file, as JSON.")
 def command(
     snapshot: str | None,
     config: str | None,
     schedulers: tuple[str, ...],
+    policy: str | None,
     kubeconfig: str,
     why_not: bool,
+    node: str,
     as_json: bool,
     output: Path | None,
 ) -> None:
@@ -69,7 +74,9 @@ def command(
     """
     try:
         _check_output(output)
-        planned = _plan(snapshot, _configuration(config), _profiles(schedulers), kubeconfig)
+        _check_node(node, as_json=as_json, policy=policy)
+        profiles = read_profiles(schedulers, _configuration, _fail)
+        planned = _plan(snapshot, _configuration(config), profiles, _rival(policy), kubeconfig, node)
         _write(planned, output)
         _print(planned, snapshot or LIVE, why_not=why_not, as_json=as_json)
     except KeyboardInterrupt:  # which click ends with 1
@@ -94,6 +101,15 @@ def _check_output(output: Path | None) -> None:
         _fail(f"-o: {output} cannot be written: {reason}")
 
 
+def _check_node(node: str, *, as_json: bool, policy: str | None) -> None:
+    if node and as_json:
+        _fail(
+            "--node is for people: leave out --json, or ask the live process with `trimtab explain node/NAME -o json`"
+        )
+    if node and policy is not None:
+        _fail("--node explains plans of Trimtab: leave out --descheduler-policy")
+
+
 def _configuration(file: str | None) -> Configuration:
     from trimtab.cli.config import load_or_exit, open_config
     from trimtab.config.kube_scheduler import default_configuration
@@ -101,44 +117,47 @@ def _configuration(file: str | None) -> Configuration:
     return load_or_exit(open_config(file), ERROR) if file is not None else default_configuration()
 
 
-def _profiles(schedulers: Iterable[str]) -> Mapping[str, Profile]:
-    """The profiles of other schedulers, by name."""
-    found: dict[str, Profile] = {}
-    for given in schedulers:
-        name, equals, file = given.partition("=")
-        if not (name and equals and file):
-            _fail(f"--scheduler-config: {given!r} is not NAME=FILE, such as default-scheduler=scheduler.yaml")
-        if name in found:
-            _fail(f"--scheduler-config: {name} is given twice: leave one out")
-        found[name] = _profile(name, file)
-    return found
+def _rival(file: str | None) -> ReschedulingSettings | None:
+    """The rescheduler that a policy of another project describes, for the one round that a plan is."""
+    from trimtab.apps.config_file import os_error_text, read_bounded
+    from trimtab.config.descheduler.rivals import in_one_round, read_rival
+    from trimtab.config.diagnostics import ConfigError
 
-
-def _profile(name: str, file: str) -> Profile:
-    settings = _configuration(file).settings
-    profile = settings.profile_of(name)
-    if profile is None:
-        known = ", ".join(each.name for each in settings.profiles)
-        _fail(f"--scheduler-config: {file} has no profile {name}: it has {known}")
-    return profile
+    if file is None:
+        return None
+    try:
+        found = read_rival(read_bounded(Path(file)), file)
+    except OSError as error:
+        _fail(f"--descheduler-policy: {file}: {os_error_text(error)}")
+    except ConfigError as error:
+        click.echo(str(error), err=True)
+        sys.exit(ERROR)
+    for note in found.notes:
+        _note(str(note))
+    return in_one_round(found.settings)
 
 
 # --- the plan
 
 
 def _plan(
-    snapshot: str | None, configuration: Configuration, profiles: Mapping[str, Profile], kubeconfig: str
+    snapshot: str | None,
+    configuration: Configuration,
+    profiles: Mapping[str, Profile],
+    rival: ReschedulingSettings | None,
+    kubeconfig: str,
+    node: str,
 ) -> PlannedMoves:
     from trimtab.apps.plan.make import NothingPlanned, make_plan, settings_for
 
     notes: tuple[str, ...] = ()
     try:
-        settings = settings_for(configuration, profiles)
+        settings = settings_for(configuration, profiles, rival)
         cluster = _cluster(snapshot, configuration, kubeconfig)
         notes = cluster.metadata.notes
         if not cluster.nodes:
             _fail(f"{snapshot or LIVE} has no nodes, so there is nothing to plan")
-        planned = make_plan(cluster, settings)
+        planned = make_plan(cluster, settings, node)
     except NothingPlanned as error:
         for note in notes:
             _note(note)
@@ -194,8 +213,19 @@ def _print(planned: PlannedMoves, where: str, *, why_not: bool, as_json: bool) -
     if as_json:
         click.echo(encode(document_of(planned, time.time())), nl=False)
         return
-    lines = plan_lines(planned, where, why_not=why_not)
+    lines = [*plan_lines(planned, where, why_not=why_not), *_node_lines(planned)]
     _print_styled(lines) if sys.stdout.isatty() else _print_plain(lines)
+
+
+def _node_lines(planned: PlannedMoves) -> Iterable[Line]:
+    from msgspec import to_builtins
+
+    from trimtab.cli.explain_text import outlook_lines
+
+    if planned.outlook is None:
+        return ()
+    shown = outlook_lines({**to_builtins(planned.outlook), "plans": ()})
+    return [(), ((f"node {planned.outlook.node}", "bold"),), *(((line, ""),) for line in shown)]
 
 
 def _print_styled(lines: Iterable[Line]) -> None:

@@ -11,12 +11,13 @@ from dataclasses import replace
 from functools import partial
 from importlib.metadata import version
 from pathlib import Path
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING, Any, NoReturn
 
 import click
 
 from trimtab.cli import kube_scheduler_flags
 from trimtab.cli.flags import GroupedCommand, add_flags
+from trimtab.cli.scheduler_config import read_profiles, scheduler_config_option
 from trimtab.cli.serving_flags import SERVING_FLAGS, ServingFlags, read_serving_flags
 from trimtab.serve.address import DEFAULT_ADDRESS
 
@@ -28,6 +29,7 @@ if TYPE_CHECKING:
     from trimtab.apps.config_file import ConfigFile
     from trimtab.apps.process import Options
     from trimtab.config.configuration import Configuration
+    from trimtab.core.framework.profile import Profile
 
 
 def parse_controllers(ctx: click.Context, param: click.Parameter, value: str) -> tuple[str, ...]:
@@ -68,7 +70,8 @@ controllers_option = click.option(
     default="scheduler",
     show_default=True,
     callback=parse_controllers,
-    help="What the process runs: scheduler, labeller, or scheduler,labeller; see docs/labels.md.",
+    help="What the process runs, separated by commas: scheduler, labeller, rescheduler; see docs/labels.md and "
+    "docs/rescheduling.md.",
 )
 
 
@@ -77,6 +80,7 @@ controllers_option = click.option(
     "--config", "file", type=click.Path(), help="A KubeSchedulerConfiguration; default: one profile, `trimtab`."
 )
 @controllers_option
+@scheduler_config_option
 @click.option("--kubeconfig", default="", help="Overrides clientConnection.kubeconfig.")
 @click.option(
     "--serve",
@@ -123,6 +127,7 @@ controllers_option = click.option(
 def command(
     file: str | None,
     controllers: tuple[str, ...],
+    schedulers: tuple[str, ...],
     kubeconfig: str,
     address: str,
     name: str,
@@ -136,15 +141,18 @@ def command(
     from trimtab.apps.logs import configure
     from trimtab.apps.process import Options
     from trimtab.apps.recording import RecordingOptions
-    from trimtab.cli.config import load_with_text_or_exit
+    from trimtab.cli.config import load_or_exit, load_with_text_or_exit, open_config
     from trimtab.core.model.events import ConfigText
 
     serving = read_serving_flags(flags, address, DEFAULT_ADDRESS)
     if record is not None and flags["pod_max_in_unschedulable_pods_duration"] is not None:
         raise click.UsageError("--record keeps the file, not --pod-max-in-unschedulable-pods-duration: leave one out")
+    if record is not None and schedulers:
+        raise click.UsageError("--record keeps the file, not --scheduler-config: leave one out")
+    others = read_profiles(schedulers, lambda each: load_or_exit(open_config(each)), _usage_error)
     level = log_level or kube_scheduler_flags.log_level(flags)
     override = partial(_overrides, flags, file is not None, LogLevelFlag(level))
-    config_file = overridden(config_file_for(controllers, file), override) if file else None
+    config_file = overridden(config_file_for(controllers, file, others), override) if file else None
     configuration, config = (
         load_with_text_or_exit(config_file)
         if config_file is not None
@@ -224,13 +232,21 @@ def report(configuration: Configuration, message: str, level: int = logging.ERRO
         click.echo(message, err=True)
 
 
-def config_file_for(controllers: tuple[str, ...], file: str) -> ConfigFile:
-    """The file, parsed for a process with these controllers."""
+def _usage_error(message: str) -> NoReturn:
+    raise click.UsageError(message)
+
+
+def config_file_for(controllers: tuple[str, ...], file: str, others: Mapping[str, Profile] | None = None) -> ConfigFile:
+    """The file, parsed for a process with these controllers, beside schedulers with these profiles."""
     from trimtab.apps.process import configuration_for
     from trimtab.cli.config import open_config
 
     config_file = open_config(file)
-    return replace(config_file, read=lambda content: configuration_for(controllers, config_file.read(content), file))
+
+    def read(content: bytes) -> Configuration:
+        return configuration_for(controllers, config_file.read(content), file, others or {})
+
+    return replace(config_file, read=read)
 
 
 def default_for(controllers: tuple[str, ...]) -> Configuration:
@@ -239,6 +255,8 @@ def default_for(controllers: tuple[str, ...]) -> Configuration:
 
     if "labeller" in controllers:
         raise click.UsageError("--controllers labeller needs --config FILE with sources and labels")
+    if "rescheduler" in controllers:
+        raise click.UsageError("--controllers rescheduler needs --config FILE with sources and a section rescheduling")
     return default_configuration()
 
 

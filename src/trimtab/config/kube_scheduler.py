@@ -16,14 +16,15 @@ from trimtab.config.schema import Parsed, fields_of, parse_entries
 from trimtab.config.trimtab.document import GROUP as TRIMTAB_GROUP
 from trimtab.config.trimtab.document import KIND as TRIMTAB_KIND
 from trimtab.config.trimtab.document import check_rule_sources, parse_document
+from trimtab.config.trimtab.limits import check_limit_sources
 from trimtab.config.trimtab.plugin_rescheduling import add_plugin_rescheduling
 from trimtab.config.trimtab.plugin_sources import add_plugin_sources
+from trimtab.config.trimtab.rescheduling import BUILTIN_ONLY, Installed
 from trimtab.config.trimtab.settings import SourceSettings, TrimtabConfiguration
 from trimtab.config.yaml import MappingNode, ScalarNode, YamlNode
 from trimtab.core.load.settings import LoadSettings
 from trimtab.core.model.duration import INT64
 from trimtab.core.model.setting import INT32, setting
-from trimtab.core.rescheduling.strategies.interface import Strategy
 from trimtab.core.settings import INITIAL_BACKOFF, MAX_BACKOFF, Settings
 from trimtab.wire.pod_template import DEFAULT_SCHEDULER
 
@@ -51,13 +52,13 @@ def parse(
     source_kinds: Mapping[str, type[SourceSettings]] | None = None,
     read_file: Callable[[str], tuple[str, bytes]] | None = None,
     key: str = "",
-    strategies: Mapping[str, type[Strategy]] | None = None,
+    installed: Installed = BUILTIN_ONLY,
 ) -> Configuration:
     """The configuration in a file's content; raises ConfigError with all its problems.
 
     source_kinds: the settings of further kinds of sources. read_file: reads a file that this one names, and returns its
     path and content; raises OSError. key: where a ConfigMap or Secret holds the configuration, if it has several.
-    strategies: those of the rescheduler that other packages have.
+    installed: what the rescheduler has from other packages and from extras.
     """
     located = locate(content, file, key)
     report = Report(located.file, read_file=read_file)
@@ -67,7 +68,7 @@ def parse(
     scheduler, trimtab = _split_documents(located.documents, report)
     document, load = TrimtabConfiguration(), LoadSettings()
     if trimtab is not None:
-        document, load = parse_document(trimtab, source_kinds or {}, strategies or {})
+        document, load = parse_document(trimtab, source_kinds or {}, installed)
     configuration = default_configuration()
     if scheduler is not None:
         configuration, parsed_profiles = _parse_kube_scheduler(scheduler, extra_plugins or {})
@@ -75,6 +76,7 @@ def parse(
         document = add_plugin_rescheduling(document, parsed_profiles)
     if trimtab is not None:
         check_rule_sources(trimtab, document)
+        check_limit_sources(trimtab, document)
     notes = report.finish()
     settings = replace(configuration.settings, load=load, labels=document.labels, rescheduling=document.rescheduling)
     return replace(configuration, settings=settings, notes=notes, trimtab=document)
@@ -123,11 +125,13 @@ def _parse_kube_scheduler(
         root.report.finish()
     assert version is not None
     entries = checked_fields(root, "", version.extra_fields)
-    initial, longest = _parse_backoff(parse_entries(root, entries, fields_of(_TopLevel)))
+    top_level = parse_entries(root, entries, fields_of(_TopLevel))
+    initial, longest = _parse_backoff(top_level)
     if "extenders" in entries:
         entries["extenders"].items()
     catalogue = PluginCatalogue(_available_plugins(root.report, extra), version)
-    parsed = parse_profiles(_profile_nodes(entries, root), catalogue)
+    percentage = top_level.values.get("percentage_of_nodes_to_score", 0)
+    parsed = parse_profiles(_profile_nodes(entries, root), catalogue, percentage)
     profiles = tuple(each.profile for each in parsed)
     leader = _parse_leader_election(_section(entries, "leaderElection", root), {each.name for each in profiles})
     connection = _parse_client_connection(_section(entries, "clientConnection", root))

@@ -21,8 +21,13 @@ RULE_FILE_KEY = "Rulename"
 _OWN_KINDS = ("KubeSchedulerConfiguration", "TrimtabConfiguration")
 _OWN_GROUPS = ("kubescheduler.config.k8s.io/", "trimtab.dev/")
 _POD_GROUPS = ("scheduling.x-k8s.io/", "scheduling.sigs.k8s.io/")
-_CONFIGURATION = re.compile(rf"^\s*kind\s*:\s*[\"']?({'|'.join(_OWN_KINDS)})\b|^\s*{RULE_FILE_KEY}\s*:", re.MULTILINE)
+_CONFIGURATION = r"^\s*kind\s*:\s*[\"']?({kinds})\b"
+_RULES = rf"|^\s*{RULE_FILE_KEY}\s*:"
 _APPLY = "apply it with `kubectl apply -f {file}`"
+_FOR_RESCHEDULERS = (
+    "`trimtab config convert {file}` prints settings with the same intent, and `trimtab plan --descheduler-policy {file}` "
+    "what it would evict"
+)
 _REMEDIES = {
     "Config": "pass it with --kubeconfig",
     "PodGroup": f"{_APPLY}, see docs/gangs.md",
@@ -30,7 +35,8 @@ _REMEDIES = {
     "Component": "list its folder under `components` of a kustomization, and apply that with `kubectl apply -k`",
     "Cluster": "create the cluster with `kind create cluster --config {file}`",
     "DynamicSchedulerPolicy": "name it as policyConfigPath in the arguments of Dynamic",
-    "DeschedulerPolicy": "it is for the descheduler, which runs beside a scheduler",
+    "DeschedulerPolicy": _FOR_RESCHEDULERS,
+    "DeschedulerConfiguration": _FOR_RESCHEDULERS,
     "Policy": "write a KubeSchedulerConfiguration instead (kube-scheduler has no policy files since 1.23)",
 }
 _BY_FIELD = {
@@ -71,34 +77,35 @@ class _Entry(NamedTuple):
         return f"{self.name}/{self.key}" if self.name else self.key
 
 
-def locate(content: str | bytes, file: str, key: str = "") -> Located:
+def locate(content: str | bytes, file: str, key: str = "", kinds: Sequence[str] = _OWN_KINDS) -> Located:
     """The documents of the file, or of the configuration in a ConfigMap or Secret that it holds.
 
-    key: chooses among several, as KEY, NAME or NAME/KEY. Raises ConfigError, also for a file of another kind.
+    key: chooses among several, as KEY, NAME or NAME/KEY. kinds: what is looked for. Raises ConfigError, also for a file of
+    another kind.
     """
     documents = parse_documents(content, file)
-    entry = _carried(documents, file, key)
+    entry = _carried(documents, file, key, kinds)
     if entry is not None:
-        return _open(entry, content, file)
+        return _open(entry, content, file, kinds)
     if key:
         raise _error(file, (0, 0), f"--key {key[:100]!r} needs a ConfigMap or Secret: leave it out")
     for each in _manifests(documents):
-        _refuse_other_kinds(each, file)
+        _refuse_other_kinds(each, file, kinds)
     return Located(documents, file)
 
 
 def configuration_text(content: bytes, file: str) -> str:
     """The text of the configuration itself, without the ConfigMap or Secret around it; raises ConfigError."""
-    entry = _carried(parse_documents(content, file), file, "")
+    entry = _carried(parse_documents(content, file), file, "", _OWN_KINDS)
     return content.decode() if entry is None else _decoded(entry, file)
 
 
-def _carried(documents: Sequence[YamlNode], file: str, key: str) -> _Entry | None:
+def _carried(documents: Sequence[YamlNode], file: str, key: str, kinds: Sequence[str]) -> _Entry | None:
     """The configuration in a ConfigMap or Secret; None if the file holds none of these, or one beside a configuration."""
     manifests = [*_manifests(documents)]
-    own = any(_field(each, "kind") in _OWN_KINDS for each in manifests)
+    own = any(_field(each, "kind") in kinds for each in manifests)
     entries = [] if own else [entry for each in manifests for entry in _entries(each)]
-    return _choose(entries, file, key) if entries else None
+    return _choose(entries, file, key, kinds) if entries else None
 
 
 def _manifests(documents: Iterable[YamlNode]) -> Iterator[MappingNode]:
@@ -127,11 +134,12 @@ def _entries(manifest: MappingNode) -> Iterator[_Entry]:
                 yield _Entry(kind, name, field, key, value)
 
 
-def _choose(entries: Sequence[_Entry], file: str, key: str) -> _Entry:
+def _choose(entries: Sequence[_Entry], file: str, key: str, kinds: Sequence[str]) -> _Entry:
     if key:
         found = [each for each in entries if key in (each.key, each.name, each.label)]
     else:
-        found = [each for each in entries if _CONFIGURATION.search(_text(each, file))]
+        pattern = _CONFIGURATION.format(kinds="|".join(kinds)) + (_RULES if kinds is _OWN_KINDS else "")
+        found = [each for each in entries if re.search(pattern, _text(each, file), re.MULTILINE)]
     if len(found) == 1:
         return found[0]
     labels = ", ".join(each.label for each in found or entries)
@@ -145,9 +153,13 @@ def _choose(entries: Sequence[_Entry], file: str, key: str) -> _Entry:
     raise _error(
         file,
         first.value.position,
-        f"no key of this {first.kind} holds a {_OWN_KINDS[0]} or {_OWN_KINDS[1]}, it has {labels}: "
-        "write one under a key of it, as `trimtab config template default` prints it, or give the file that has one",
+        f"no key of this {first.kind} holds a {kinds[0]} or {kinds[1]}, it has {labels}: {_how_to_write(kinds)}",
     )
+
+
+def _how_to_write(kinds: Sequence[str]) -> str:
+    template = "write one under a key of it, as `trimtab config template default` prints it, or "
+    return f"{template if kinds is _OWN_KINDS else ''}give the file that has one"
 
 
 def _text(entry: _Entry, file: str) -> str:
@@ -169,13 +181,13 @@ def _decoded(entry: _Entry, file: str) -> str:
         raise _error(file, entry.value.position, message) from None
 
 
-def _open(entry: _Entry, content: str | bytes, file: str) -> Located:
+def _open(entry: _Entry, content: str | bytes, file: str, kinds: Sequence[str]) -> Located:
     text = _decoded(entry, file)
     origin = _literal_origin(entry.value, content if isinstance(content, str) else content.decode())
     name = file if origin is not None else f"{file}#{entry.label}"
     documents = parse_documents(text, name, origin or (0, 0))
     for each in _manifests(documents):
-        _refuse_other_kinds(each, name)
+        _refuse_other_kinds(each, name, kinds)
     return Located(documents, name)
 
 
@@ -192,10 +204,12 @@ def _literal_origin(value: ScalarNode, text: str) -> Position | None:
     return None
 
 
-def _refuse_other_kinds(manifest: MappingNode, file: str) -> None:
+def _refuse_other_kinds(manifest: MappingNode, file: str, kinds: Sequence[str]) -> None:
     """Raises ConfigError, with what reads it, for a file that is plainly something else."""
     kind, version = _field(manifest, "kind"), _field(manifest, "apiVersion")
-    if kind and version and kind not in _OWN_KINDS and not version.startswith(_OWN_GROUPS):
+    if kinds is not _OWN_KINDS and kind and kind not in kinds:
+        what, remedy = f"a {kind}", f"give a {' or '.join(kinds)}"
+    elif kind and version and kind not in (*_OWN_KINDS, *kinds) and not version.startswith(_OWN_GROUPS):
         remedy = _REMEDIES.get(kind, _APPLY)
         if version.startswith("audit.k8s.io/"):
             remedy = "pass it to kube-apiserver with --audit-policy-file"
@@ -206,7 +220,8 @@ def _refuse_other_kinds(manifest: MappingNode, file: str) -> None:
         what, remedy = _BY_FIELD[fields[0]]
     else:
         return
-    raise _error(file, manifest.position, f"this is {what[:200]}, not a configuration: {remedy.format(file=file)}")
+    thing = "a configuration" if kinds is _OWN_KINDS else "the policy of a descheduler"
+    raise _error(file, manifest.position, f"this is {what[:200]}, not {thing}: {remedy.format(file=file)}")
 
 
 def _error(file: str, place: Position, message: str) -> ConfigError:

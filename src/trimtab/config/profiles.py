@@ -9,7 +9,7 @@ which has no `multiPoint`, a point's own lists are merged with the defaults of t
 from __future__ import annotations
 
 from collections.abc import Callable, Mapping
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from functools import partial
 
 from trimtab.config.config_node import ConfigNode
@@ -65,9 +65,10 @@ class DefaultBinder:
     """Stands for the engine's own bind step, so that files may name it; takes no arguments."""
 
 
-def parse_profiles(nodes: list[ConfigNode], catalogue: PluginCatalogue) -> tuple[ParsedProfile, ...]:
-    """All profiles of a file; their problems are reported."""
-    parsed = [each for node in nodes if (each := _parse_profile(node, catalogue, alone=len(nodes) == 1)) is not None]
+def parse_profiles(nodes: list[ConfigNode], catalogue: PluginCatalogue, percentage: int) -> tuple[ParsedProfile, ...]:
+    """All profiles of a file; their problems are reported. `percentage` is that of nodes to score, for all profiles."""
+    alone = len(nodes) == 1
+    parsed = [each for node in nodes if (each := _parse_profile(node, catalogue, percentage, alone)) is not None]
     first: dict[str, ParsedProfile] = {}
     for each in parsed:
         name, earlier = each.profile.name, first.setdefault(each.profile.name, each)
@@ -78,10 +79,10 @@ def parse_profiles(nodes: list[ConfigNode], catalogue: PluginCatalogue) -> tuple
     return tuple(parsed)
 
 
-def _parse_profile(node: ConfigNode, catalogue: PluginCatalogue, alone: bool) -> ParsedProfile | None:
+def _parse_profile(node: ConfigNode, catalogue: PluginCatalogue, percentage: int, alone: bool) -> ParsedProfile | None:
     entries = checked_fields(node, _SCHEMA)
     if "percentageOfNodesToScore" in entries:
-        entries["percentageOfNodesToScore"].integer(0, 100)
+        percentage = entries["percentageOfNodesToScore"].integer(0, 100) or 0
     name, name_node = _scheduler_name(node, entries, alone)
     sets = _parse_plugin_sets(entries["plugins"], catalogue) if "plugins" in entries else {}
     multi = merge_plugin_set(sets.get(MULTI_POINT, PluginSet()), catalogue.version.defaults)
@@ -92,7 +93,8 @@ def _parse_profile(node: ConfigNode, catalogue: PluginCatalogue, alone: bool) ->
         return None
     expand = expand_multi_point if catalogue.version.multi_point else merge_at_point
     enabled = _expand_points(node, sets, multi, plugins, expand)
-    return ParsedProfile(_build_profile(name, enabled, plugins), name_node, plugins, arguments, enabled)
+    profile = replace(_build_profile(name, enabled, plugins), percentage_of_nodes_to_score=percentage)
+    return ParsedProfile(profile, name_node, plugins, arguments, enabled)
 
 
 def _scheduler_name(node: ConfigNode, entries: Mapping[str, ConfigNode], alone: bool) -> tuple[str | None, ConfigNode]:

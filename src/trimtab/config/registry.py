@@ -5,7 +5,7 @@ The only module that names concrete plugins. A new one takes its file, its test,
 
 from __future__ import annotations
 
-from collections.abc import Callable, Mapping
+from collections.abc import Callable, Iterable, Mapping
 
 from trimtab.core.framework.interface import Plugin
 from trimtab.core.framework.profile import ExtensionPoint, Profile, TieBreak, multipoint
@@ -42,6 +42,7 @@ from trimtab.core.plugins.usage_overcommit import UsageOvercommit
 from trimtab.core.plugins.volume_binding import VolumeBinding
 from trimtab.core.plugins.volume_restrictions import VolumeRestrictions
 from trimtab.core.plugins.volume_zone import VolumeZone
+from trimtab.wire.pod_template import DEFAULT_SCHEDULER
 
 _BUILTIN: tuple[type[Plugin], ...] = (
     SchedulingGates,
@@ -181,3 +182,10 @@ def default_profile(name: str, tie_break: TieBreak = TieBreak.HASH) -> Profile:
     """The default plugins that exist here, each with its default arguments and weight."""
     built = ((IN_TREE[each](), weight or 1) for each, weight in DEFAULT_PLUGINS.items() if each in IN_TREE)
     return multipoint(name, built, tie_break)
+
+
+def other_profiles(ours: Iterable[Profile], given: Mapping[str, Profile]) -> tuple[Profile, ...]:
+    """The profiles of other schedulers in the cluster: those given, and the stock one unless default-scheduler is ours."""
+    known = {each.name for each in ours} | given.keys()
+    stock = () if DEFAULT_SCHEDULER in known else (default_profile(DEFAULT_SCHEDULER),)
+    return (*stock, *given.values())

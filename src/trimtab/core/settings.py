@@ -20,7 +20,8 @@ class Settings:
     rescheduler's settings.
 
     A process without profiles schedules no pods; one without `labels` labels none, and one without `rescheduling` moves
-    none. Without profiles and `rescheduling` it watches nodes alone.
+    none. Without profiles and `rescheduling` it watches nodes alone. `other_profiles` are those of other
+    schedulers in the cluster: moves of their pods are rehearsed with them.
     """
 
     profiles: tuple[Profile, ...]
@@ -32,6 +33,7 @@ class Settings:
     bind_timeout: float = 30.0  # after which an unanswered or unconfirmed bind is read back
     labels: LabellingSettings | None = None
     rescheduling: ReschedulingSettings | None = None
+    other_profiles: tuple[Profile, ...] = ()
 
     @property
     def kinds(self) -> tuple[str, ...]:
@@ -39,8 +41,17 @@ class Settings:
         guarded = () if self.rescheduling is None else GUARDED_KINDS
         if not self.profiles and not guarded:
             return ("nodes",)
-        needed = (kind for profile in self.profiles for kind in profile.needed_kinds)
+        needed = (kind for profile in (*self.profiles, *self.other_profiles) for kind in profile.needed_kinds)
         return ("pods", "nodes", *dict.fromkeys((*needed, *guarded)))
 
     def profile_of(self, scheduler: str) -> Profile | None:
         return next((profile for profile in self.profiles if profile.name == scheduler), None)
+
+    def any_profile_of(self, scheduler: str) -> Profile | None:
+        """Also that of another scheduler in the cluster."""
+        others = (profile for profile in self.other_profiles if profile.name == scheduler)
+        return self.profile_of(scheduler) or next(others, None)
+
+    @property
+    def other_schedulers(self) -> frozenset[str]:
+        return frozenset(profile.name for profile in self.other_profiles)

@@ -2,7 +2,9 @@
 
 ::
 
-    Bind, GetPod, Preempt, Evict, BindVolume, SelectNode, LabelNode ──▶ one queue, `max_in_flight` at a time ──▶ outcome event
+    Bind, GetPod, Preempt, Evict, BindVolume, SelectNode, LabelNode, ReadLedger, WriteLedger, StartSurge, EndSurge
+                                   ──▶ one queue, `max_in_flight` at a time ──▶ outcome event
+                                       └─(Evict, StartSurge: somebody paused all moves)──▶ not sent
     SetUnschedulable, Nominate ──▶ the newest of each for a pod, in one patch, behind the LowPriorityGate
                                        ├─(a Bind of the pod is submitted first)──▶ dropped
                                        └─(sent)──▶ a Bind of the pod waits for the answer
@@ -14,7 +16,7 @@ from __future__ import annotations
 
 import asyncio
 import logging
-from collections.abc import Callable, Iterator, Mapping
+from collections.abc import Awaitable, Callable, Iterator, Mapping
 from contextlib import contextmanager, suppress
 from dataclasses import dataclass
 from enum import Enum, auto
@@ -22,23 +24,36 @@ from functools import partial
 from random import Random
 from typing import Any, NamedTuple
 
-from trimtab.core.model.events import Event, LabelDone, LabelFailed
+from trimtab.core.model.events import Event, LabelDone, LabelFailed, ResizeDone
 from trimtab.core.model.instructions import (
     Bind,
     BindVolume,
     EmitEvent,
+    EndSurge,
     Evict,
     GetPod,
     Instruction,
     LabelNode,
     Nominate,
     Preempt,
+    ReadLedger,
+    ResizePod,
     SelectNode,
     SetUnschedulable,
+    StartSurge,
+    WriteLedger,
 )
 from trimtab.kube.event_recorder import EventRecorder
+from trimtab.kube.resize import resize_pod
+from trimtab.kube.surge import Send, end_surge, start_surge
 from trimtab.kube.transport import Transport, Unreachable
 from trimtab.kube.writer import LowPriorityGate, Writer
+from trimtab.wire.ledger import (
+    read_ledger_outcome,
+    read_ledger_request,
+    write_ledger_outcome,
+    write_ledger_request,
+)
 from trimtab.wire.outcomes import (
     OK,
     Reply,
@@ -74,6 +89,11 @@ WRITE_TIMEOUT = 40.0
 READ_TIMEOUT = 10.0
 PATCH_TIMEOUT = 10.0
 MAX_REMEMBERED = 100_000
+SURGING = ("deployments", "replicasets")
+
+
+async def never_paused() -> str:
+    return ""
 
 
 class Lane(Enum):
@@ -106,9 +126,13 @@ class ApiCall:
     lane: Lane = Lane.CALL
     needs_lease: bool = True
     log: Callable[[Any, Any], None] | None = None
+    sequence: Callable[[Any, Send, Callable[[], float]], Awaitable[Event]] | None = None  # instead of `requests`
+    moves_pods: bool = False  # not sent while moves are paused
 
 
-def call_table(reader: PodReader, now: Callable[[], str]) -> Mapping[type[Instruction], ApiCall]:
+def call_table(
+    reader: PodReader, now: Callable[[], str], ledger_namespace: str = ""
+) -> Mapping[type[Instruction], ApiCall]:
     """All instructions; `now` is the time to write into objects."""
     status = ResourceRule("patch", "pods/status")
     events = tuple(ResourceRule(verb, "events", "events.k8s.io") for verb in ("create", "patch"))
@@ -126,7 +150,34 @@ def call_table(reader: PodReader, now: Callable[[], str]) -> Mapping[type[Instru
             (lambda preempt: disruption_target_request(preempt, now()), delete_pod_request),
             preempt_outcome,
         ),
-        Evict: ApiCall((ResourceRule("create", "pods/eviction"),), (evict_request,), evict_outcome),
+        Evict: ApiCall((ResourceRule("create", "pods/eviction"),), (evict_request,), evict_outcome, moves_pods=True),
+        ReadLedger: ApiCall(
+            (ResourceRule("get", "configmaps"),),
+            (lambda read: read_ledger_request(ledger_namespace),),
+            partial(read_ledger_outcome, namespace=ledger_namespace),
+            timeout=READ_TIMEOUT,
+        ),
+        WriteLedger: ApiCall(
+            tuple(ResourceRule(verb, "configmaps") for verb in ("create", "update")),
+            (lambda write: write_ledger_request(write, ledger_namespace),),
+            write_ledger_outcome,
+        ),
+        StartSurge: ApiCall(
+            (
+                *(ResourceRule(verb, kind, "apps") for kind in SURGING for verb in ("get", "patch")),
+                ResourceRule("list", "horizontalpodautoscalers", "autoscaling"),
+                ResourceRule("list", "resourcequotas"),
+            ),
+            sequence=start_surge,
+            moves_pods=True,
+        ),
+        EndSurge: ApiCall((ResourceRule("patch", "pods"),), sequence=end_surge),
+        ResizePod: ApiCall(
+            (ResourceRule("get", "pods"), ResourceRule("patch", "pods/resize")),
+            sequence=resize_pod,
+            log=_log_resize,
+            moves_pods=True,
+        ),
         BindVolume: ApiCall((ResourceRule("patch", "persistentvolumes"),), (bind_volume_request,), bind_volume_outcome),
         SelectNode: ApiCall(
             (ResourceRule("patch", "persistentvolumeclaims"),), (select_node_request,), select_node_outcome
@@ -152,6 +203,14 @@ def _log_label(label: LabelNode, outcome: LabelDone | LabelFailed) -> None:
         log.warning("failed to label node: node=%s change=%s error=%s", label.node, change, outcome.message)
 
 
+def _log_resize(resize: ResizePod, outcome: ResizeDone) -> None:
+    pod = f"{resize.namespace}/{resize.name}"
+    if outcome.error:
+        log.warning("failed to resize pod: pod=%s cpu=%dm error=%s", pod, resize.cpu, outcome.error)
+    else:
+        log.info("resized pod: pod=%s cpu=%dm", pod, resize.cpu)
+
+
 PodStatus = tuple[SetUnschedulable | None, Nominate | None]
 
 
@@ -169,11 +228,14 @@ class ApiCalls:
         instance: str,
         max_in_flight: int = MAX_IN_FLIGHT,
         wall: Callable[[], float] | None = None,  # for times written into objects; `clock` by default
+        ledger_namespace: str = "",
+        paused: Callable[[], Awaitable[str]] = never_paused,  # asked right before a pod is moved: why it must not be
     ) -> None:
         self.patches_failed = 0
         self._transport, self._sink, self._clock = transport, sink, clock
         self._max_in_flight, self._wall = max_in_flight, wall or clock
-        self._table = call_table(reader, self._timestamp)
+        self._table = call_table(reader, self._timestamp, ledger_namespace)
+        self._paused = paused
         self._low_priority = LowPriorityGate(max_in_flight // 2)
         self._writer = Writer(transport, may_write, random)
         self.event_recorder = EventRecorder(self._writer, self._wall, self._low_priority, instance)
@@ -259,12 +321,31 @@ class ApiCalls:
         call = self._table[type(instruction)]
         if isinstance(instruction, Bind):
             await self._wait_for_patch(instruction.uid)
-        reply = Reply(0)
-        for build in call.requests:
+        if call.sequence is not None:
+            return await self._perform_sequence(call, instruction)
+        reply = await self._refusal(call) or Reply(0)
+        for build in call.requests if reply.sent else ():
             reply = await self._send(build(instruction), call.timeout, call.needs_lease)
             if reply.status != OK:
                 break
         outcome = call.outcome(instruction, reply, self._clock()) if call.outcome is not None else None
+        if call.log is not None:
+            call.log(instruction, outcome)
+        return outcome
+
+    async def _refusal(self, call: ApiCall) -> Reply | None:
+        """As if the request could not be sent, while moves are paused."""
+        reason = await self._paused() if call.moves_pods else ""
+        return Reply(0, error=reason, sent=False) if reason else None
+
+    async def _perform_sequence(self, call: ApiCall, instruction: Instruction) -> Event:
+        assert call.sequence is not None
+        refusal = await self._refusal(call)
+
+        async def send(request: Request) -> Reply:
+            return refusal or await self._send(request, call.timeout)
+
+        outcome = await call.sequence(instruction, send, self._clock)
         if call.log is not None:
             call.log(instruction, outcome)
         return outcome

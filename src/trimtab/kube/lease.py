@@ -34,6 +34,7 @@ NEVER = float("-inf")
 NOT_FOUND, CONFLICT = 404, 409
 WRITTEN = (200, 201)
 OUR_LEASE, LABELLER_LEASE, STOCK_LEASE = "trimtab/trimtab", "trimtab-labeller", "kube-scheduler"
+RESCHEDULER_LEASE = "trimtab-rescheduler"
 USE_STOCK_LEASE = (
     f"set leaderElection.resourceName to {STOCK_LEASE} and resourceNamespace to kube-system, the one lease it may use"
 )
@@ -41,6 +42,7 @@ ROLE_FILES = {  # in deploy/, by the lease
     OUR_LEASE: "rbac.yaml",
     f"kube-system/{STOCK_LEASE}": "components/default-scheduler/rbac-default-scheduler.yaml",
     f"trimtab/{LABELLER_LEASE}": "components/labeller/labeller.yaml",
+    f"trimtab/{RESCHEDULER_LEASE}": "components/rescheduler/rescheduler.yaml",
 }
 USE_OUR_LEASE = f"remove leaderElection.resourceName and resourceNamespace, so that it is {OUR_LEASE}"
 USE_LABELLER_LEASE = f"leave --lease-namespace out, so that it is trimtab/{LABELLER_LEASE}"
@@ -72,6 +74,8 @@ class LeaderElector:
         self._lost = False
         self._observed, self._observed_at = b"", NEVER
         self.last_error = ""  # why the lease could not be acquired, other than that another replica holds it
+        self.paused = ""
+        self.on_pause: Callable[[str], None] = lambda reason: None
 
     def may_write(self) -> bool:
         """Whether no other replica can be the leader yet."""
@@ -104,6 +108,23 @@ class LeaderElector:
                 preparation.result()
         finally:
             preparation.cancel()
+
+    async def pause_reason(self) -> str:
+        """Why no pod may be moved now, by the lease as the API server has it: paused, not ours, or unreadable."""
+        try:
+            found = await self._read()
+        except Unreachable as error:
+            return f"the kill switch on lease {self._name} cannot be read: {error}"
+        if found is None or found.holder != self._identity:
+            return f"lease {self._name} is not held by this process"
+        self._announce_pause(found)
+        return f"moves are paused: {found.paused}" if found.paused else ""
+
+    def _announce_pause(self, found: Lease) -> None:
+        if found.paused != self.paused:
+            self.paused = found.paused
+            log.warning("moves paused: reason=%s" if found.paused else "moves resumed: %s", found.paused or self._name)
+            self.on_pause(found.paused)
 
     async def acquire(self) -> int:
         """Wait until the lease is ours; its term."""
@@ -229,6 +250,7 @@ class LeaderElector:
         if isinstance(written, Lease) and written.holder == self._identity:
             self._lease, self._renewed_at = written, sent
             self.term, self.holder = written.transitions, written.holder
+            self._announce_pause(written)
         return response
 
     async def _read(self) -> Lease | None:

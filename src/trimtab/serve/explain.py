@@ -2,11 +2,13 @@
 
 /explain/pod/NAMESPACE/NAME    the pod's state, how it waited, past decisions, the node table as of now with raw and
                                normalised scores, and what the stock profile would choose; ?node=NAME adds that node's row
-/explain/node/NAME             the node's resources, its pods, and how it ranks for pending pods
+/explain/node/NAME             the node's resources, its pods, how it ranks for pending pods, and, with a rescheduler, why
+                               pods leave it or stay
 """
 
 from __future__ import annotations
 
+import asyncio
 from collections.abc import Callable
 from typing import TypeVar
 
@@ -15,6 +17,8 @@ from aiohttp import web
 from msgspec.structs import replace
 
 from trimtab.core.engine import Engine
+from trimtab.core.rescheduling.controller import Rescheduling
+from trimtab.core.rescheduling.explain import NodeOutlook, outlook_steps
 from trimtab.core.scheduling.controller import Scheduling
 from trimtab.core.scheduling.explain import NodeExplanation, PodExplanation, explain_node, explain_pod, find_pod
 from trimtab.core.scheduling.waiting import Waiting
@@ -45,7 +49,25 @@ class ExplainEndpoints:
     async def _node(self, request: web.Request) -> web.Response:
         name = request.match_info["name"]
         found = explain_node(self._engine.controller(Scheduling), name)
-        return _json(self._with_wall_times(found)) if found is not None else _error(404, f"node {name} not found")
+        if found is None:
+            return _error(404, f"node {name} not found")
+        answer = msgspec.to_builtins(self._with_wall_times(found))
+        outlook = await self._rescheduling(name)
+        return _json(answer if outlook is None else {**answer, "rescheduling": outlook})
+
+    async def _rescheduling(self, name: str) -> NodeOutlook | None:
+        """Takes a while on a large cluster, so that others get their turns between its steps."""
+        steps = outlook_steps(self._engine.controller(Rescheduling), name)
+        if steps is None:
+            return None
+        while True:
+            try:
+                next(steps)
+            except StopIteration as end:
+                found: NodeOutlook = end.value
+                break
+            await asyncio.sleep(0)
+        return replace(found, plans=tuple(replace(each, at=self._to_wall_time(each.at)) for each in found.plans))
 
     def _with_wall_times(self, explanation: Explanation) -> Explanation:
         past = tuple(replace(each, at=self._to_wall_time(each.at)) for each in explanation.past)
@@ -61,7 +83,7 @@ class ExplainEndpoints:
         )
 
 
-def _json(explanation: msgspec.Struct) -> web.Response:
+def _json(explanation: object) -> web.Response:
     return web.Response(body=msgspec.json.encode(explanation), content_type="application/json")
 
 

@@ -76,6 +76,14 @@ class PodOwner:
         self.replicas = replicas
         self.reconcile_soon()
 
+    def surge(self) -> bool:
+        """One replica more for a while; False where that is not possible."""
+        return False
+
+    def end_surge(self, leaves: str) -> None:
+        """The further replica is taken back: the pod of this UID goes."""
+        self.world.delete_pod(leaves, "moved")
+
     def delete(self) -> None:
         self.deleted, self.replicas = True, 0
         for uid in list(self.pods):
@@ -150,6 +158,15 @@ class Deployment(PodOwner):
         self.world.put_object(
             ReplicaSet(name=owner.name, uid=owner.uid, namespace=self.workload.namespace, selector=selector_of(labels))
         )
+
+    def surge(self) -> bool:
+        self.scale(self.replicas + 1)
+        return True
+
+    def end_surge(self, leaves: str) -> None:
+        self.replicas -= 1
+        super().end_surge(leaves)
+        self.reconcile_soon()
 
     def _labels(self) -> dict[str, str]:
         return {**self.template.labels, TEMPLATE_LABEL: self.suffix(self.revision)}
@@ -344,9 +361,36 @@ class TracedOwner(PodOwner):
         else:
             self.pods[after.uid] = after
 
+    def surge(self) -> bool:
+        if not self.deleted:
+            self._create()
+        return not self.deleted
+
     def reconcile(self) -> None:
         if not self.active and self.traced.owner and self.traced.owner_kind not in NODE_BOUND:
             self._create()
+
+
+class Surges:
+    """The owners that have one replica more, by the UID of the pod that is to be replaced."""
+
+    def __init__(self, world: World) -> None:
+        self.world = world
+        self._owners: dict[str, PodOwner] = {}
+
+    def start(self, pod: Pod) -> bool:
+        owner = getattr(self.world.watcher_of(pod.uid), "__self__", None)
+        if not isinstance(owner, PodOwner) or not owner.surge():
+            return False
+        self._owners[pod.uid] = owner
+        return True
+
+    def end(self, uid: str, leaves: str) -> None:
+        """`leaves` is the namespace/name of the pod that goes; without one the newest."""
+        owner = self._owners.pop(uid, None)
+        if owner is not None and owner.active:
+            named = (pod.uid for pod in owner.active if pod.key == leaves)
+            owner.end_surge(next(named, owner.active[-1].uid))
 
 
 def start_owners(world: World, workloads: Iterable[Workload], traced: Iterable[TracedPod] = ()) -> dict[str, PodOwner]:

@@ -19,13 +19,19 @@ from trimtab.core.model.events import (
     EvictFailed,
     KindForbidden,
     LeaseAcquired,
+    LedgerFailed,
+    LedgerRead,
+    LedgerWritten,
     NodeUpserted,
     ObjectUpserted,
     PodUpserted,
+    SurgeDone,
+    SurgeFailed,
     Synced,
     Tick,
 )
-from trimtab.core.model.instructions import Evict, Instruction
+from trimtab.core.model.instructions import EndSurge, Evict, Instruction, ReadLedger, StartSurge, WriteLedger
+from trimtab.core.model.ledger import Ledger
 from trimtab.core.model.plan import Plan
 from trimtab.core.model.schedule_result import Decision, Unschedulable
 from trimtab.core.rescheduling.settings import Mode
@@ -35,7 +41,7 @@ from trimtab.sim.budgets import Budgets
 from trimtab.sim.clock import VirtualClock
 from trimtab.sim.kubelets import Kubelets
 from trimtab.sim.node_lifecycle import NodeLifecycle
-from trimtab.sim.owners import PodOwner, start_owners
+from trimtab.sim.owners import PodOwner, Surges, start_owners
 from trimtab.sim.scenario import Failover, Scenario
 from trimtab.sim.scrapes import Scrapes
 from trimtab.sim.snapshot_file import NOT_LISTED
@@ -45,6 +51,7 @@ from trimtab.sim.world import World
 BUSY_TICK, TICK, IDLE_TICK = 1.0, 10.0, 30.0  # soon after an attempt failed, while pods are pending, and otherwise
 BUSY_SECONDS = 15.0
 EVICTION_DELAY = 0.02
+LEDGER_DELAY = 0.01
 
 
 def without_observing(settings: Settings) -> Settings:
@@ -81,6 +88,7 @@ class Simulation:
         self.world = World(self.clock, seed, self.feed, usage, [profile.name for profile in settings.profiles])
         self.decisions = 0
         self.plans: list[Plan] = []
+        self.ledger, self._ledger_version = Ledger(), 0
         self._busy_until, self._next_tick, self._idle_tick = scenario.begins, math.inf, _idle_tick(settings)
         self._term = 1
         self._driver: Driver | None = None
@@ -116,6 +124,7 @@ class Simulation:
             else:
                 self.clock.call_at(simulated.joins, partial(world.put_node, simulated))
         self.owners: dict[str, PodOwner] = start_owners(world, scenario.workloads, scenario.pods)
+        self.surges = Surges(world)
         self.budgets = Budgets(world)
         self.lifecycle = NodeLifecycle(world, self.kubelets, self.budgets)
         for owner in self.owners.values():
@@ -184,10 +193,37 @@ class Simulation:
         self.feed(LeaseAcquired(self._term, now))
 
     def _perform(self, instruction: Instruction) -> None:
-        if isinstance(instruction, Evict):
-            self.clock.call_later(EVICTION_DELAY, partial(self._evict, instruction))
-        else:
-            self.world.perform(instruction)
+        match instruction:
+            case Evict():
+                self.clock.call_later(EVICTION_DELAY, partial(self._evict, instruction))
+            case ReadLedger():
+                self.clock.call_later(LEDGER_DELAY, self._read_ledger)
+            case WriteLedger():
+                self.clock.call_later(LEDGER_DELAY, partial(self._write_ledger, instruction))
+            case StartSurge() | EndSurge():
+                self.clock.call_later(EVICTION_DELAY, partial(self._surge, instruction))
+            case _:
+                self.world.perform(instruction)
+
+    def _read_ledger(self) -> None:
+        self.feed(LedgerRead(self.ledger, self.clock.now, str(self._ledger_version)))
+
+    def _write_ledger(self, write: WriteLedger) -> None:
+        """It outlives the replica that wrote it."""
+        if write.version != str(self._ledger_version):
+            self.feed(LedgerFailed("somebody else wrote it", self.clock.now))
+            return
+        self.ledger, self._ledger_version = write.ledger, self._ledger_version + 1
+        self.feed(LedgerWritten(str(self._ledger_version), self.clock.now))
+
+    def _surge(self, surge: StartSurge | EndSurge) -> None:
+        now, pod = self.clock.now, self.world.pods.get(surge.uid)
+        if isinstance(surge, EndSurge):
+            self.surges.end(surge.uid, f"{surge.namespace}/{surge.leaves}")
+        elif pod is None or not self.surges.start(pod):
+            self.feed(SurgeFailed(surge.uid, "its owner cannot have a further replica", now))
+            return
+        self.feed(SurgeDone(surge.uid, now))
 
     def _evict(self, evict: Evict) -> None:
         now = self.clock.now

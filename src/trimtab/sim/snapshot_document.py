@@ -14,14 +14,15 @@
      "history": {"start": 1769846400, "step": 300, "nodes": {"NODE": SERIES}, "pods": {"NAMESPACE/NAME": SERIES}}}
 
     SAMPLE   {"cpu": 250.5, "memory": 104857600, "measured": 1769846395.2, "custom": {"psi.cpu": 0.02}}
-    SERIES   {"cpu": [250.5, null, …], "memory": […]}
+    SERIES   {"cpu": [250.5, null, …], "memory": […], "custom": {"network": […]}}
 
 Gzip, if the name of the file ends in `.gz`; a reader looks at the first bytes. Objects are Kubernetes' own JSON, as the API
 server listed them, reduced to the fields that scheduling decodes (`wire/reduction.py`); they lack `kind` and `apiVersion`.
 CPU is in millicores and memory in bytes. What was not measured is absent, or null within a series, and never 0: without a
 source there is no `usage`, and without `--history` no `history`. Value `i` of a series was measured at `start + i * step`
-seconds since 1970, and all series have the same length. `custom` has the metrics of nodes that are neither CPU nor memory,
-in units of their own. A reader ignores fields that it does not know; a change that it must not ignore gets a new apiVersion.
+seconds since 1970, and all series have the same length. `custom` has the metrics of nodes and of pods that are neither CPU
+nor memory, in units of their own; only those of pods have a past. A reader ignores fields that it does not know; a change
+that it must not ignore gets a new apiVersion.
 """
 
 from __future__ import annotations
@@ -74,6 +75,11 @@ class PastUsage(Struct, frozen=True, omit_defaults=True):
 
     cpu: Amounts = ()
     memory: Amounts = ()
+    custom: dict[str, Amounts] = {}
+
+    def series(self) -> Mapping[str, Amounts]:
+        """By resource or custom metric."""
+        return {CPU: self.cpu, MEMORY: self.memory, **self.custom}
 
 
 class Usage(Struct, frozen=True):
@@ -89,8 +95,9 @@ class Usage(Struct, frozen=True):
             for subject, samples in ((Subject.NODES, self.nodes), (Subject.PODS, self.pods))
             for resource in (CPU, MEMORY)
         ]
-        custom = dict.fromkeys(name for each in self.nodes.values() for name in each.custom)
-        found += [_custom_reading(self.nodes, name) for name in custom]
+        for subject, samples in ((Subject.NODES, self.nodes), (Subject.PODS, self.pods)):
+            custom = dict.fromkeys(name for each in samples.values() for name in each.custom)
+            found += [_custom_reading(samples, name, subject) for name in custom]
         return tuple(each for each in found if each.names)
 
 
@@ -105,16 +112,17 @@ class History(Struct, frozen=True):
     @property
     def steps(self) -> int:
         """The length of every series."""
-        series = (each for of in (self.nodes, self.pods) for one in of.values() for each in (one.cpu, one.memory))
+        series = (each for of in (self.nodes, self.pods) for one in of.values() for each in one.series().values())
         return max(map(len, series), default=0)
 
     def readings(self) -> tuple[Reading, ...]:
         """The values as a source would report them, for `HistoryRead`: one reading per step and metric, oldest first."""
+        custom = dict.fromkeys(name for each in self.pods.values() for name in each.custom)
         found = (
             _past_reading(series, resource, subject, step, self.start + step * self.step)
             for step in range(self.steps)
             for subject, series in ((Subject.NODES, self.nodes), (Subject.PODS, self.pods))
-            for resource in (CPU, MEMORY)
+            for resource in (CPU, MEMORY, *(custom if subject is Subject.PODS else ()))
         )
         return tuple(each for each in found if each.names)
 
@@ -128,16 +136,17 @@ def _reading(samples: Mapping[str, Sample], resource: str, subject: Subject) -> 
 
 
 def _past_reading(series: Mapping[str, PastUsage], resource: str, subject: Subject, step: int, at: float) -> Reading:
-    lines = ((name, each.cpu if resource == CPU else each.memory) for name, each in series.items())
+    lines = ((name, each.series().get(resource, ())) for name, each in series.items())
     found = [(name, value) for name, values in lines if values and (value := values[step]) is not None]
     names, values = zip(*found, strict=True) if found else ((), ())
-    return Reading(f"{SOURCE}/{subject}", resource, names, values, (at,) * len(names), subject)
+    unit = Unit.ABSOLUTE if resource in (CPU, MEMORY) else Unit.RAW
+    return Reading(f"{SOURCE}/{subject}", resource, names, values, (at,) * len(names), subject, unit)
 
 
-def _custom_reading(samples: Mapping[str, Sample], metric: str) -> Reading:
+def _custom_reading(samples: Mapping[str, Sample], metric: str, subject: Subject) -> Reading:
     found = [(name, each.custom[metric], each.measured) for name, each in samples.items() if metric in each.custom]
     names, values, measured = zip(*found, strict=True)
-    return Reading(f"{SOURCE}/{metric}", metric, names, values, measured, unit=Unit.RAW)
+    return Reading(f"{SOURCE}/{metric}", metric, names, values, measured, subject, Unit.RAW)
 
 
 def encode_document(

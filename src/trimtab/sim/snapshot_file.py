@@ -269,7 +269,7 @@ def _history(shape: _History, named: Mapping[str, Collection[str]]) -> History:
         raise _Problem(f"history: {found.steps:,} values in a series are more than {MAX_STEPS:,}")
     for where, series in (("history.nodes", nodes), ("history.pods", pods)):
         for name, each in series.items():
-            for resource, values in (("cpu", each.cpu), ("memory", each.memory)):
+            for resource, values in each.series().items():
                 _check_series(values, found.steps, f"{where}[{name!r}].{resource}")
     return found
 

@@ -177,6 +177,9 @@ class World:
         )
         return uid
 
+    def watcher_of(self, uid: str) -> PodListener | None:
+        return self._watchers.get(uid)
+
     def delete_pod(self, uid: str, why: str = "deleted") -> None:
         """Gracefully: a running pod terminates within its grace period."""
         pod = self.pods.get(uid)

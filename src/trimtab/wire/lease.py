@@ -6,6 +6,7 @@ when another replica was faster.
 
 from __future__ import annotations
 
+from collections.abc import Mapping
 from datetime import datetime
 from typing import Any
 
@@ -14,9 +15,10 @@ from msgspec import Struct
 
 from trimtab.wire.decoding import UNREADABLE, Malformed, decode_part, read_status
 from trimtab.wire.pod_json import Name
-from trimtab.wire.requests import Request, json_request, quote
+from trimtab.wire.requests import MERGE_PATCH, Request, json_request, quote
 
 LEASES = "/apis/coordination.k8s.io/v1"
+PAUSED = "trimtab.dev/paused"  # the kill switch: an annotation whose value is the reason; "false" counts as unset
 
 
 class Lease(Struct, frozen=True):
@@ -30,12 +32,14 @@ class Lease(Struct, frozen=True):
     renew_time: str = ""
     transitions: int = 0
     raw: bytes = b""
+    paused: str = ""  # why all moves are paused; empty if they are not
 
 
 class _LeaseMeta(Struct, frozen=True, rename="camel"):
     name: Name
     namespace: Name
     resource_version: Name
+    annotations: dict[str, str] | None = None
 
 
 class _LeaseSpec(Struct, frozen=True, rename="camel"):
@@ -67,7 +71,19 @@ def read_lease(data: bytes) -> Lease | Malformed:
         renew_time=spec.renew_time or "",
         transitions=spec.lease_transitions or 0,
         raw=data,
+        paused=_pause(shape.metadata.annotations or {}),
     )
+
+
+def _pause(annotations: Mapping[str, str]) -> str:
+    value = annotations.get(PAUSED, "false").strip()
+    return "" if value == "false" else value or "no reason is given"
+
+
+def pause_lease_request(namespace: str, name: str, reason: str | None) -> Request:
+    """Set the kill switch, or with None remove it."""
+    body = {"metadata": {"annotations": {PAUSED: reason}}}
+    return json_request("PATCH", f"{_leases(namespace)}/{quote(name)}", body, MERGE_PATCH)
 
 
 def seconds_since_renewal(lease: Lease, now: float) -> float | None:

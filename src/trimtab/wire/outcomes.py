@@ -36,7 +36,8 @@ from trimtab.wire.decoding import Malformed, Status, decode_part, read_status
 from trimtab.wire.pod import PodReader
 
 OK = 200
-REQUEST_TIMEOUT, FORBIDDEN, NOT_FOUND, CONFLICT, TOO_MANY_REQUESTS = 408, 403, 404, 409, 429
+REQUEST_TIMEOUT, FORBIDDEN, NOT_FOUND, CONFLICT, TOO_MANY_REQUESTS, SERVER_ERROR = 408, 403, 404, 409, 429, 500
+SEVERAL_BUDGETS = "more than one PodDisruptionBudget"
 UID_PRECONDITION = "UID in precondition"
 BUDGET_CAUSE = "DisruptionBudget"
 MAX_RETRY_AFTER = 300
@@ -125,7 +126,9 @@ def evict_outcome(evict: Evict, reply: Reply, now: float) -> EvictDone | EvictFa
     if reply.succeeded or gone or replaced:
         return EvictDone(evict.uid, now)
     by_budget = reply.status == TOO_MANY_REQUESTS and BUDGET_CAUSE in status.causes
-    return EvictFailed(evict.uid, reply.message, now, by_budget)
+    refused = not reply.sent or (400 <= reply.status < 500 and reply.status != REQUEST_TIMEOUT)
+    several_budgets = reply.status == SERVER_ERROR and SEVERAL_BUDGETS in status.message
+    return EvictFailed(evict.uid, reply.message, now, by_budget, unknown=not (refused or several_budgets))
 
 
 def bind_volume_outcome(bind: BindVolume, reply: Reply, now: float) -> StageAnswered:

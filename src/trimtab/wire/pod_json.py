@@ -6,12 +6,14 @@ to pod inside such parts (mounts, environment, names of token volumes) is left o
 
 from __future__ import annotations
 
+import re
 from datetime import datetime
 from typing import Annotated, Any
 
 from msgspec import Meta, Raw, Struct, field
 
 from trimtab.core.model import pod
+from trimtab.core.model.setting import INT32
 from trimtab.wire.decoding import NULL
 
 Name = Annotated[str, Meta(min_length=1)]
@@ -40,11 +42,12 @@ class ContainerShape(Struct, frozen=True, gc=False, omit_defaults=True, rename="
 
 
 class ContainerStatusShape(Struct, frozen=True, gc=False, omit_defaults=True, rename="camel"):
-    """The resources that the kubelet reports for a container."""
+    """The resources that the kubelet reports for a container, and how often it was restarted."""
 
     name: str | None = None
     resources: Raw = NULL
     allocated_resources: Raw = NULL
+    restart_count: int | None = 0  # no part of a template
 
 
 class EmptyDirShape(Struct, frozen=True, gc=False, omit_defaults=True):
@@ -92,6 +95,14 @@ class ConditionShape(Struct, frozen=True, gc=False):
     message: str | None = None
 
 
+class PodConditionShape(Struct, frozen=True, gc=False, rename="camel"):
+    type: str | None = None
+    status: str | None = None
+    reason: str | None = None
+    message: str | None = None
+    last_transition_time: Time = None
+
+
 class PodAnnotationsShape(Struct, frozen=True, gc=False, omit_defaults=True):
     """The annotations about eviction."""
 
@@ -102,16 +113,20 @@ class PodAnnotationsShape(Struct, frozen=True, gc=False, omit_defaults=True):
     safe_local_volumes: str | None = field(default=None, name=pod.SAFE_LOCAL_VOLUMES)
     do_not_disrupt: str | None = field(default=None, name=pod.DO_NOT_DISRUPT)
     evict: str | None = field(default=None, name=pod.EVICT)
+    deletion_cost: str | None = field(default=None, name=pod.DELETION_COST)
+    resize: str | None = field(default=None, name=pod.RESIZE)
 
 
 # The value with a meaning; of the others, apart from the list of volumes, only the presence has one.
-_MEANINGFUL = {"safe_to_evict": "false", "do_not_disrupt": "true", "evict": "never"}
+_INT32 = re.compile(r"0|-?[1-9][0-9]{0,9}")
+_MEANINGFUL = {"safe_to_evict": "false", "do_not_disrupt": "true", "evict": "never", "resize": "requests"}
 
 
 def meaningful_annotations(held: Any, volumes: Any) -> dict[str, str | None]:
     """By field of PodAnnotationsShape: the value as far as it has a meaning, None if it has none.
 
-    The rest is free text, which nobody needs: of the list of volumes only the names of these volumes are left.
+    The rest is free text, which nobody needs: of the list of volumes only the names of these volumes are left, and a
+    deletion cost must be a number as Kubernetes writes it.
     """
     found: dict[str, str | None] = {}
     for name in PodAnnotationsShape.__struct_fields__:
@@ -119,6 +134,8 @@ def meaningful_annotations(held: Any, volumes: Any) -> dict[str, str | None]:
         if value is not None and name == "safe_local_volumes":
             known = {each.name for each in volumes or () if each.empty_dir is not None or each.host_path is not None}
             value = ",".join(each for each in map(str.strip, value.split(",")) if each in known) or None
+        elif value is not None and name == "deletion_cost":
+            value = value if _INT32.fullmatch(value) and -INT32 - 1 <= int(value) <= INT32 else None
         elif value is not None and name in _MEANINGFUL:
             value = value if value == _MEANINGFUL[name] else None
         elif value is not None:
@@ -164,7 +181,7 @@ class PodStatusShape(Struct, frozen=True, gc=False, rename="camel"):
     phase: str | None = None
     nominated_node_name: str | None = None
     start_time: Time = None
-    conditions: tuple[ConditionShape, ...] | None = None
+    conditions: tuple[PodConditionShape, ...] | None = None
     container_statuses: Statuses = None
     init_container_statuses: Statuses = None
 

@@ -226,6 +226,7 @@ _FIELDS: Mapping[Rule, Mapping[type[Struct], str]] = {
         pod_json.PortShape: "protocol",
         pod_json.EmptyDirShape: "medium",
         pod_json.ConditionShape: "type status reason",
+        pod_json.PodConditionShape: "type status reason",
         pod_json.PodStatusShape: "phase",
         pod_template.ResourcesShape: "requests limits",
         affinity.TolerationShape: "key operator effect",

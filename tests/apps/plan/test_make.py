@@ -16,6 +16,7 @@ from trimtab.config.configuration import Configuration
 from trimtab.config.kube_scheduler import default_configuration
 from trimtab.config.registry import default_profile
 from trimtab.core.rescheduling.settings import Mode, ReschedulingSettings
+from trimtab.core.settings import Settings
 from trimtab.sim.snapshot_document import Sample, Usage
 from trimtab.sim.snapshot_file import read_snapshot
 
@@ -63,11 +64,30 @@ def test_nothing_is_carried_out() -> None:
 
 def test_profiles() -> None:
     """The stock profile for default-scheduler, those of the configuration, and those of other schedulers before both."""
-    assert ["default-scheduler", "trimtab"] == [each.name for each in settings_for(configured(), {}).profiles]
+    plain = settings_for(configured(), {})
+    assert (["trimtab"], {"default-scheduler"}) == ([each.name for each in plain.profiles], plain.other_schedulers)
     other = default_profile("default-scheduler")
     found = settings_for(configured(), {"default-scheduler": other, "batch": default_profile("batch")})
-    assert ["default-scheduler", "trimtab", "batch"] == [each.name for each in found.profiles]
-    assert other is found.profile_of("default-scheduler")
+    assert ["trimtab"] == [each.name for each in found.profiles]
+    assert other is found.any_profile_of("default-scheduler")
+    assert {"default-scheduler", "batch"} == found.other_schedulers
+
+
+def test_pods_of_our_profiles_are_ours() -> None:
+    """Also if ours is called default-scheduler; a file of that scheduler says that it is not."""
+    ours = replace(default_configuration(), settings=Settings((default_profile("default-scheduler"),)))
+    assert frozenset() == settings_for(ours, {}).other_schedulers
+    found = settings_for(ours, {"default-scheduler": default_profile("default-scheduler")})
+    assert {"default-scheduler"} == found.other_schedulers
+
+
+def test_the_scheduler_must_not_choose_a_full_node(tmp_path: Path) -> None:
+    """kube-scheduler would take the pod back where most is free by requests, however hot that is."""
+    large = running("calm", COLD, owner="owner-of-calm")
+    large["spec"]["containers"][0]["resources"] = {"requests": {"cpu": "3"}}
+    found = planned(tmp_path, (*PODS[:-1], large))
+    assert () == found.plan.moves
+    assert "default-scheduler could choose n-1, where it is now" in {each.reason for each in found.plan.refusals}
 
 
 def test_pods_of_an_unknown_scheduler_are_noted(tmp_path: Path) -> None:

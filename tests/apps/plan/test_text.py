@@ -4,6 +4,8 @@ from __future__ import annotations
 
 import json
 
+from msgspec.structs import replace
+
 from trimtab.apps.plan.document import document_of, encode
 from trimtab.apps.plan.make import PlannedMoves
 from trimtab.apps.plan.text import plan_lines
@@ -44,6 +46,26 @@ def test_moves() -> None:
         "Refused: 7 by minimum age, 1 by replaceable. --why-not shows the reasons.\n"
         "Nothing was changed: `trimtab plan` only reads."
     ) == text_of(Plan(AT, (MOVE,), (ALONE, *YOUNG, ALONE), 120.5, 40.0))
+
+
+def test_a_dear_pod() -> None:
+    """Why it costs more than others."""
+    dear = replace(MOVE, cost=48.0, cost_reason="priority 1000, starts in 90 s")
+    assert "      gain  80.5, cost 48.0 (priority 1000, starts in 90 s)\n" in text_of(Plan(AT, (dear,)))
+    document = json.loads(encode(document_of(planned(Plan(AT, (dear,))), AT)))
+    assert "priority 1000, starts in 90 s" == document["moves"][0]["costReason"]
+
+
+def test_nodes_that_another_scheduler_could_choose() -> None:
+    """The target is first in the list, so the others are named; a few of them if there are many."""
+    names = tuple(f"n-{number}" for number in range(2, 12))
+    several = replace(MOVE, could_choose=names[:3])
+    line = "      or    n-3, n-4: its scheduler could choose any, and the gain is the least\n"
+    assert f"      gain  80.5, cost 32.0\n{line}" in text_of(Plan(AT, (several,)))
+    many = text_of(Plan(AT, (replace(MOVE, could_choose=names),)))
+    assert "      or    n-3, n-4, n-5, n-6, n-7 and 4 more: its scheduler" in many
+    document = json.loads(encode(document_of(planned(Plan(AT, (several,))), AT)))
+    assert ["n-2", "n-3", "n-4"] == document["moves"][0]["couldChoose"]
 
 
 def test_refusals() -> None:

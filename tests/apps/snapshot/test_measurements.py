@@ -80,6 +80,19 @@ async def test_samples_are_amounts(monkeypatch: pytest.MonkeyPatch) -> None:
     assert (None, 15.0, ()) == (found.history, found.interval, found.notes)
 
 
+async def test_custom_metrics_of_pods(monkeypatch: pytest.MonkeyPatch) -> None:
+    """They are in the snapshot with their past, for limits that they may get; negative values are no amounts."""
+    now = [reading("network", {"default/web": 7.5}, subject=Subject.PODS, unit=Unit.RAW), reading("cpu", {"a": 1.0})]
+    past = [
+        reading("network", {"default/web": value}, at=NOW - ago, subject=Subject.PODS, unit=Unit.RAW)
+        for ago, value in ((900.0, 2.0), (600.0, -1.0), (300.0, 3.0))
+    ]
+    found = await measure(monkeypatch, FakeSource(Scrape(tuple(now)), past), HistoryOptions(3600.0, 300.0))
+    assert found.usage is not None and {"default/web": Sample(NOW - 5, custom={"network": 7.5})} == found.usage.pods
+    assert found.history is not None
+    assert {"default/web": PastUsage(custom={"network": (2.0, None, 3.0)})} == found.history.pods
+
+
 async def test_what_cannot_be_trusted_is_absent(monkeypatch: pytest.MonkeyPatch) -> None:
     """Old samples and those that cannot be true; with none left there is no usage, and a note."""
     scrape = Scrape((reading("cpu", {"a": 500.0}, at=NOW - 7200), reading("memory", {"a": 900.0 * GIB})))

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from dataclasses import dataclass
-from typing import ClassVar
+from typing import ClassVar, cast
 
 import pytest
 
@@ -12,12 +12,15 @@ from trimtab.apps.process import configuration_for, extra_watched_kinds
 from trimtab.config.diagnostics import ConfigError
 from trimtab.config.dump import dump
 from trimtab.config.kube_scheduler import default_configuration, parse
+from trimtab.config.trimtab.rescheduling import Installed
 from trimtab.core.framework.profile import build_profile
 from trimtab.core.model.selectors import LabelSelector, Requirement
 from trimtab.core.model.setting import setting
+from trimtab.core.rescheduling.forecast import BySnapshots, Forecaster, Seasonal
+from trimtab.core.rescheduling.move_budgets import DEFAULT_BUDGETS, Budget, Scope
 from trimtab.core.rescheduling.rivals.koordinator_low_node_load import KoordinatorLowNodeLoad
 from trimtab.core.rescheduling.rivals.thresholds import Thresholds
-from trimtab.core.rescheduling.settings import GUARDED_KINDS, Mode, ReschedulingSettings
+from trimtab.core.rescheduling.settings import GUARDED_KINDS, Method, Mode, ReschedulingSettings
 from trimtab.core.rescheduling.strategies.registry import STRATEGIES
 from trimtab.core.rescheduling.strategies.resource_optimization import ResourceOptimization
 from trimtab.core.settings import Settings
@@ -30,6 +33,9 @@ rescheduling:
   limits: {cpu: 70.5}
   eagerness: calm
   strategies: [ResourceOptimization]
+  method: eviction
+  budgets: {node: {moves: 2, within: 10m}}
+  maxInProgress: 4
   maxMoves: 3
   cooldown: 1h
   minPodAge: 10m
@@ -65,8 +71,8 @@ def test_every_field() -> None:
     """All of them; a limit that is left out keeps its default."""
     selector = LabelSelector((("app", "db"),), (Requirement("tier", "In", ("gold",)),))
     expected = ReschedulingSettings(
-        *(Mode.AUTO, 60.0, {"cpu": 0.705, "memory": 0.9}, 64.0, (ResourceOptimization(),)),
-        *(3, 3600.0, 600.0, ("payments",), selector),
+        *(Mode.AUTO, 60.0, {"cpu": 0.705, "memory": 0.9}, 64.0, (ResourceOptimization(),), Method.EVICTION),
+        *({**DEFAULT_BUDGETS, Scope.NODE: Budget(2, 600.0)}, 4, 3, 3600.0, 600.0, ("payments",), selector),
     )
     assert expected == settings_of(FULL)
 
@@ -81,6 +87,23 @@ def test_dump(section: str) -> None:
 def test_a_cooldown_follows_a_long_interval() -> None:
     """Unless it is set."""
     assert 7200.0 == settings_of("rescheduling: {interval: 2h}\n").cooldown
+
+
+def test_forecasters() -> None:
+    """By their names, and dumped so; further ones are those that the caller knows, and may refuse to be created."""
+    seasonal = "rescheduling: {forecast: seasonal}\n"
+    assert (BySnapshots(), Seasonal()) == (
+        settings_of("rescheduling: {}\n").forecaster,
+        settings_of(seasonal).forecaster,
+    )
+    assert settings_of(seasonal) == parse(dump(parse(TRIMTAB_HEAD + seasonal, FILE)), FILE).settings.rescheduling
+
+    def broken() -> Forecaster:
+        raise ValueError("its library is missing: install it")
+
+    installed = Installed(forecasters={"late": cast("type[Forecaster]", broken)})
+    with pytest.raises(ConfigError, match=r"rescheduling.forecast: its library is missing: install it"):
+        parse(f"{TRIMTAB_HEAD}rescheduling: {{forecast: late}}\n", FILE, installed=installed)
 
 
 @dataclass(frozen=True, slots=True)
@@ -111,10 +134,15 @@ def test_arguments_of_a_strategy(monkeypatch: pytest.MonkeyPatch) -> None:
         ("{limits: {cpu: 0}}", "rescheduling.limits.cpu: 0 is not above 0 and at most 100: write a percentage of"),
         ("{limits: {memory: 101}}", "rescheduling.limits.memory: 101 is not above 0 and at most 100: write a"),
         ("{limits: {cpu: half}}", "rescheduling.limits.cpu: expected a number, got the string 'half'"),
-        ("{limits: {disk: 80}}", "rescheduling.limits.disk: unknown field"),
+        (
+            "{limits: {memry: 80}}",
+            "rescheduling.limits.memry: memry is neither cpu nor memory (did you mean memory?): ",
+        ),
         ("{eagerness: 5}", "rescheduling.eagerness: expected a string, got the number 5"),
         ("{eagerness: keen}", "rescheduling.eagerness: 'keen' is not one of balanced, calm, eager"),
         ("{cooldown: 1m}", "rescheduling.cooldown: cooldown (1m) must not be shorter than interval (5m)"),
+        ("{forecast: seasnal}", "f.yaml:3:26: rescheduling.forecast: 'seasnal' is not one of seasonal, snapshots (did"),
+        ("{forecast: 5}", "rescheduling.forecast: expected a string, got the number 5"),
         ("{maxMoves: 0}", "rescheduling.maxMoves: 0 is not between 1 and 1000"),
         ("{excludedNamespaces: [a, a]}", "rescheduling.excludedNamespaces[1]: a is listed twice"),
         ("{excludedPodSelector: {}}", "rescheduling.excludedPodSelector: selects every pod: write matchLabels or"),
@@ -147,15 +175,31 @@ def test_bad_sections(section: str, expected: str) -> None:
     assert found.startswith("f.yaml:3:") and expected in found
 
 
-def test_moves_on_a_live_cluster_are_refused() -> None:
-    """A live process does not start with `auto`; the simulator, which parses the same file, carries moves out."""
+def test_only_a_rescheduler_moves_pods() -> None:
+    """A scheduler only plans, and says so; a process that names the rescheduler carries `auto` out."""
     configuration = parse(f"{TRIMTAB_HEAD}{FULL}", FILE)
+    scheduler = configuration_for(("scheduler",), configuration, FILE)
+    rescheduler = configuration_for(("rescheduler",), configuration, FILE)
+    modes = [each.settings.rescheduling.mode for each in (scheduler, rescheduler) if each.settings.rescheduling]
+    assert [Mode.OBSERVE, Mode.AUTO] == modes
+    sentence = "moves are only planned by this process: those of --controllers rescheduler carry them out"
+    assert f"f.yaml: rescheduling.mode: {sentence}" in map(str, scheduler.notes)
+
+
+def test_a_rescheduler_schedules_nothing() -> None:
+    """Its profiles only say where pods of their schedulers fit, beside the stock one; it has a lease of its own."""
+    configuration = parse(f"{TRIMTAB_HEAD}{FULL}", FILE)
+    alone = configuration_for(("rescheduler",), configuration, FILE)
+    assert ((), {"default-scheduler", "trimtab"}) == (alone.settings.profiles, alone.settings.other_schedulers)
+    assert "trimtab-rescheduler" == alone.leader_election.name
+    both = configuration_for(("scheduler", "rescheduler"), configuration, FILE)
+    assert (["trimtab"], {"default-scheduler"}) == (
+        [each.name for each in both.settings.profiles],
+        both.settings.other_schedulers,
+    )
     with pytest.raises(ConfigError) as caught:
-        configuration_for(("scheduler",), configuration, FILE)
-    sentence = "moves are not carried out on a live cluster by this version: use observe"
-    assert f"f.yaml: rescheduling.mode: {sentence}" == str(caught.value)
-    observing = parse(f"{TRIMTAB_HEAD}rescheduling: {{}}\n", FILE)
-    assert observing.settings.rescheduling == configuration_for(("scheduler",), observing, FILE).settings.rescheduling
+        configuration_for(("rescheduler",), parse(TRIMTAB_HEAD, FILE), FILE)
+    assert "f.yaml: rescheduling: the rescheduler needs this section: see docs/rescheduling.md" == str(caught.value)
 
 
 RIVAL = """\

@@ -12,11 +12,13 @@ from tests.config.config_files import FILE, TRIMTAB_HEAD
 from trimtab.config.kube_scheduler import parse
 from trimtab.config.schema import document_fields
 from trimtab.core.model.pod import EVICT_ANYWAY, SAFE_LOCAL_VOLUMES
+from trimtab.core.rescheduling.forecast import FORECASTERS
 from trimtab.core.rescheduling.guards import CLUSTER_GUARDS, GUARDS
 from trimtab.core.rescheduling.guards.pods import OPT_OUTS
 from trimtab.core.rescheduling.objective import penalties
 from trimtab.core.rescheduling.settings import EAGERNESS
 from trimtab.core.rescheduling.strategies.registry import RIVALS, STRATEGIES
+from trimtab.forecasters.learned import MAX_PODS, SAMPLE, Learned
 
 PAGE = (Path(__file__).parents[3] / "docs" / "rescheduling.md").read_text()
 
@@ -64,6 +66,13 @@ def test_penalty() -> None:
         assert pytest.approx(float(expected), abs=6e-4) == float(found)
     asked = {name.strip("`"): float(gain) for name, gain in table("`eagerness`")}
     assert asked == dict(EAGERNESS)
+
+
+def test_forecasts() -> None:
+    """Each has a row, the one that needs an extra last; and the figures of the text are those of the code."""
+    names = [name.partition(",")[0].strip("`") for name in first_column("`forecast`")]
+    assert [*FORECASTERS, Learned.name] == names
+    assert f"at most {SAMPLE:,} pairs" in PAGE and f"the {MAX_PODS:,} largest pods" in PAGE
 
 
 @pytest.mark.parametrize("example", re.findall(r"```yaml\n((?:rescheduling:|apiVersion:).*?)```", PAGE, re.DOTALL))

@@ -3,8 +3,10 @@
 from __future__ import annotations
 
 from collections.abc import Sequence
-from typing import Any
+from dataclasses import dataclass
+from typing import Any, ClassVar
 
+import numpy as np
 from msgspec.structs import replace
 
 from tests.core.engine_harness import OURS, profile
@@ -12,6 +14,7 @@ from tests.core.load.builders import cluster_of, ingest, pod_reading, reading, r
 from trimtab.core.cluster.cluster import Cluster
 from trimtab.core.model.plan import Plan
 from trimtab.core.model.resources import CPU
+from trimtab.core.rescheduling.forecast import Forecast, Snapshots
 from trimtab.core.rescheduling.guards import GuardContext
 from trimtab.core.rescheduling.planner import Planner
 from trimtab.core.rescheduling.settings import ReschedulingSettings
@@ -67,6 +70,24 @@ def test_a_move_must_be_worth_its_cost() -> None:
     """A hot node stays hot if relief is not worth the disruption."""
     cluster = measured(("large", "a", 2.8), ("middle", "a", 0.9), ("y", "c", 0.8))
     assert [] == moves(plan(cluster, cost=1e6))
+
+
+@dataclass(frozen=True, slots=True)
+class AllCool:
+    """In the only scenario that counts no pod uses anything."""
+
+    name: ClassVar[str] = "all cool"
+
+    def forecast(self, snapshots: Snapshots) -> Forecast:
+        weights = np.append(np.zeros_like(snapshots.weights), snapshots.weights.sum())
+        return Forecast(weights, {name: np.zeros_like(usage[:, :1]) for name, usage in snapshots.usage.items()})
+
+
+def test_moves_are_judged_by_the_forecast() -> None:
+    """A hot node that will be cool is left alone."""
+    cluster = measured(("large", "a", 2.8), ("middle", "a", 0.9), ("y", "c", 0.8))
+    assert 1 == len(plan(cluster).moves)
+    assert [] == moves(plan(cluster, forecaster=AllCool()))
 
 
 def test_each_move_counts_for_the_next_one() -> None:
@@ -145,3 +166,14 @@ def test_a_suggestion_with_its_own_worth_needs_no_gain_in_load() -> None:
 
     cluster = measured(("p", "a", 0.5), ("stays", "a", 0.5), ("x", "b", 2.5), ("y", "c", 1.0))
     assert [("p", "a", "c")] == moves(plan(cluster, strategies=(Maintenance(),)))
+
+
+def test_a_dear_pod_stays_and_a_cheaper_one_goes() -> None:
+    """Both would relieve the node alike; the move says what it cost, and why if that is not what is usual."""
+    cluster = measured(("large", "a", 3.25), ("dear", "a", 0.2), ("other", "a", 0.2))
+    cluster.upsert_pod(replace(cluster.pods["uid-dear"], priority=1000, version=9))
+    (move,) = plan(cluster, max_moves=1).moves
+    assert ("default/other", 16.0, "") == (move.pod, move.cost, move.cost_reason)
+    cluster.upsert_pod(replace(cluster.pods["uid-dear"], priority=-1000, version=10))
+    (move,) = plan(cluster, max_moves=1).moves
+    assert ("default/dear", 12.0, "priority -1000") == (move.pod, round(move.cost, 2), move.cost_reason)

@@ -9,7 +9,9 @@
                   "hashed": false,                       whether names are pseudonyms
                   "notes": ["…"]},
      "moves": [{"pod": "shop/web-1", "uid": "…", "resourceVersion": "41", "source": "n-1", "target": "n-2",
-                "strategy": "ResourceOptimization", "reason": "cpu at 95%, above 80%", "gain": 80.5, "cost": 32.0}],
+                "strategy": "ResourceOptimization", "reason": "cpu at 95%, above 80%", "gain": 80.5, "cost": 32.0,
+                "costReason": "priority 1000",           only if the pod does not cost what others do
+                "couldChoose": ["n-2", "n-3"]}],         only if another scheduler could choose one of several
      "refusals": [{"subject": "shop/db-0", "guard": "minimum age", "reason": "…"}],
      "penalty": {"before": 120.5, "after": 40.0},
      "hottest": [{"resource": "cpu", "limit": 0.8, "before": {"node": "n-1", "usage": 0.95}, "after": …,
@@ -45,8 +47,8 @@ class Metadata(Struct, frozen=True, omit_defaults=True):
     notes: tuple[str, ...] = ()
 
 
-class PlannedMove(Struct, frozen=True, rename="camel"):
-    """A move, with what identifies its pod."""
+class PlannedMove(Struct, frozen=True, omit_defaults=True, rename="camel"):
+    """A move, with what identifies its pod; otherwise as `core.model.plan.Move`."""
 
     pod: str
     uid: str
@@ -57,6 +59,8 @@ class PlannedMove(Struct, frozen=True, rename="camel"):
     reason: str
     gain: float
     cost: float
+    cost_reason: str = ""
+    could_choose: tuple[str, ...] = ()
 
 
 class PlannedRefusal(Struct, frozen=True):
@@ -129,7 +133,8 @@ def _time(at: float) -> datetime:
 
 def _move(move: Move, resource_version: int) -> PlannedMove:
     places = move.pod, move.uid, str(resource_version), move.source, move.target
-    return PlannedMove(*places, move.strategy, move.reason, round(move.gain, DIGITS), round(move.cost, DIGITS))
+    worth = round(move.gain, DIGITS), round(move.cost, DIGITS)
+    return PlannedMove(*places, move.strategy, move.reason, *worth, move.cost_reason, move.could_choose)
 
 
 def _hottest(each: Hottest) -> HottestNode:

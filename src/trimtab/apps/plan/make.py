@@ -15,7 +15,7 @@ from typing import NamedTuple
 
 from trimtab.apps.plan.usage import Hottest, check_usage, hottest_nodes
 from trimtab.config.configuration import Configuration
-from trimtab.config.registry import default_profile
+from trimtab.config.registry import other_profiles
 from trimtab.config.trimtab.rescheduling import why_only_simulated
 from trimtab.core.engine import Engine
 from trimtab.core.framework.profile import Profile
@@ -23,11 +23,11 @@ from trimtab.core.model.events import LeaseAcquired, Tick
 from trimtab.core.model.objects import Namespace
 from trimtab.core.model.plan import Plan
 from trimtab.core.rescheduling.controller import Rescheduling
+from trimtab.core.rescheduling.explain import NodeOutlook, explain_rescheduling
 from trimtab.core.rescheduling.settings import Mode, ReschedulingSettings
 from trimtab.core.settings import Settings
 from trimtab.kube.kinds import EXTRA_KINDS
 from trimtab.sim.snapshot_file import ClusterSnapshot
-from trimtab.wire.pod_template import DEFAULT_SCHEDULER
 
 STEPS = 64  # of a plan, in one turn
 MAX_TAKING = 600.0  # seconds from the first list to the last sample of a snapshot
@@ -54,27 +54,34 @@ class PlannedMoves(NamedTuple):
     hottest: tuple[Hottest, ...]
     notes: tuple[str, ...]
     hashed: bool = False
+    outlook: NodeOutlook | None = None  # of the node that was asked about
 
 
-def settings_for(configuration: Configuration, other_schedulers: Mapping[str, Profile]) -> Settings:
+def settings_for(
+    configuration: Configuration, other_schedulers: Mapping[str, Profile], rival: ReschedulingSettings | None = None
+) -> Settings:
     """What to plan with: moves are never carried out, and pods of default-scheduler fit where its stock profile says so,
-    unless the configuration or `other_schedulers` have another profile of that name.
+    unless the configuration or `other_schedulers` have another profile of that name. Only profiles of the configuration are
+    ours: where pods of all others go, their scheduler alone decides.
 
-    Raises NothingPlanned for strategies that only a simulation may run.
+    rival: another project's rescheduler, which plans in place of the configuration's own. Raises NothingPlanned for one that
+    the configuration has.
     """
     if reason := why_only_simulated(configuration.settings.rescheduling):
-        raise NothingPlanned(reason)
-    profiles = {
-        DEFAULT_SCHEDULER: default_profile(DEFAULT_SCHEDULER),
-        **{each.name: each for each in configuration.settings.profiles},
-        **other_schedulers,
-    }
-    rescheduling = replace(configuration.settings.rescheduling or ReschedulingSettings(), mode=Mode.OBSERVE)
-    return replace(configuration.settings, profiles=tuple(profiles.values()), labels=None, rescheduling=rescheduling)
+        raise NothingPlanned(f"{reason}; --descheduler-policy FILE plans with a rival's own file")
+    ours = tuple(each for each in configuration.settings.profiles if each.name not in other_schedulers)
+    own = configuration.settings.rescheduling or ReschedulingSettings()
+    return replace(
+        configuration.settings,
+        profiles=ours,
+        other_profiles=other_profiles(ours, other_schedulers),
+        labels=None,
+        rescheduling=replace(own if rival is None else rival, mode=Mode.OBSERVE),
+    )
 
 
-def make_plan(snapshot: ClusterSnapshot, settings: Settings) -> PlannedMoves:
-    """Raises NothingPlanned where too little is known to move anything."""
+def make_plan(snapshot: ClusterSnapshot, settings: Settings, node: str = "") -> PlannedMoves:
+    """Raises NothingPlanned where too little is known to move anything. node: one to be explained, too."""
     rescheduling = settings.rescheduling
     assert rescheduling is not None
     _check_kinds(snapshot, settings)
@@ -85,6 +92,8 @@ def make_plan(snapshot: ClusterSnapshot, settings: Settings) -> PlannedMoves:
     notes = check_usage(engine.cluster, snapshot.usage, rescheduling.limits, settings.load)
     if isinstance(notes, str):
         raise NothingPlanned(notes)
+    if node and node not in engine.cluster.node_table.row:
+        raise NothingPlanned(f"--node: there is no node {node}")
     plan = _plan_once(engine, now)
     pods = engine.cluster.pods
     return PlannedMoves(
@@ -98,6 +107,7 @@ def make_plan(snapshot: ClusterSnapshot, settings: Settings) -> PlannedMoves:
         hottest_nodes(engine.cluster, rescheduling.limits, plan.moves),
         (*notes, *_notes(snapshot, settings)),
         snapshot.metadata.hashed,
+        explain_rescheduling(engine.controller(Rescheduling), node) if node else None,
     )
 
 
@@ -137,7 +147,7 @@ def _cluster_id(snapshot: ClusterSnapshot) -> str:
 def _notes(snapshot: ClusterSnapshot, settings: Settings) -> Iterator[str]:
     unknown = Counter(pod.scheduler_name for pod in snapshot.pods if pod.node and not pod.finished)
     for name, count in unknown.items():
-        if settings.profile_of(name) is None:
+        if settings.any_profile_of(name) is None:
             yield f"{count} pods of the scheduler {name} are not moved: name its file with --scheduler-config {name}=FILE"
     if snapshot.history is None:
         yield "there is no history of usage, so only the newest samples count"

@@ -22,6 +22,9 @@ EMPTY: Line = ()
 
 def plan_lines(planned: PlannedMoves, where: str, *, why_not: bool) -> Iterator[Line]:
     """The whole answer; `where` names the snapshot, or the cluster."""
+    if planned.settings.rivals:
+        yield from _rival_lines(planned, where)
+        return
     moves, refusals = planned.plan.moves, distinct(planned.plan.refusals)
     yield _header(planned, where)
     yield EMPTY
@@ -38,9 +41,22 @@ def plan_lines(planned: PlannedMoves, where: str, *, why_not: bool) -> Iterator[
     yield (("Nothing was changed: `trimtab plan` only reads.", "dim"),)
 
 
+def _rival_lines(planned: PlannedMoves, where: str) -> Iterator[Line]:
+    """What another project's rescheduler would evict: it plans no targets, and judges nothing by gain and cost."""
+    yield _header(planned, where)
+    yield EMPTY
+    for move in planned.plan.moves:
+        yield ("  - ", "bold red"), (move.pod, "bold"), (f"  leaves {move.source}: {move.reason}", "")
+    yield from (EMPTY,) if planned.plan.moves else ()
+    now = "  ".join(f"{each.resource} {each.before.usage:.0%} on {each.before.node}" for each in planned.hottest)
+    yield (("hottest nodes now: ", "dim"), (now, ""))
+    yield (("Where the replacements go is up to their scheduler. Nothing was changed: this only reads.", "dim"),)
+
+
 def _header(planned: PlannedMoves, where: str) -> Line:
     count = len(planned.plan.moves)
-    verdict = f"Trimtab would move {counted(count, 'pod')}" if count else "Trimtab would move no pod"
+    who, verb = next(((each.name, "evict") for each in planned.settings.rivals), ("Trimtab", "move"))
+    verdict = f"{who} would {verb} {counted(count, 'pod') if count else 'no pod'}"
     at = f"{datetime.fromtimestamp(planned.at, UTC):%Y-%m-%d %H:%M:%S} UTC"
     size = f"{counted(planned.nodes, 'node')}, {counted(planned.pods, 'pod')}"
     return (verdict, "bold"), (f" of {where} ({size}), as of {at}.", "")
@@ -49,7 +65,17 @@ def _header(planned: PlannedMoves, where: str) -> Line:
 def _move_lines(move: Move) -> Iterator[Line]:
     yield ("  ~ ", "bold yellow"), (move.pod, "bold"), (f"  {move.source} → {move.goes_to}", "")
     yield ("      why   ", "dim"), (f"{move.strategy}: {move.reason}", "")
-    yield ("      gain  ", "dim"), (f"{move.gain:.1f}, cost {move.cost:.1f}", "")
+    why = f" ({move.cost_reason})" if move.cost_reason else ""
+    yield ("      gain  ", "dim"), (f"{move.gain:.1f}, cost {move.cost:.1f}{why}", "")
+    if move.could_choose:
+        yield ("      or    ", "dim"), (_other_choices(move.could_choose), "")
+
+
+def _other_choices(could_choose: tuple[str, ...]) -> str:
+    """All but the target."""
+    shown, others = ", ".join(could_choose[1 : EXAMPLES + 1]), len(could_choose) - 1
+    more = f" and {others - EXAMPLES:,} more" if others > EXAMPLES else ""
+    return f"{shown}{more}: its scheduler could choose any, and the gain is the least"
 
 
 def nothing_to_move(planned: PlannedMoves) -> str:

@@ -2,13 +2,14 @@
 
 from __future__ import annotations
 
-from collections import defaultdict
-from collections.abc import Iterable, Mapping
+from collections import Counter, defaultdict
+from collections.abc import Callable, Iterable, Mapping
+from math import isnan
 
 from msgspec import Struct
 
 from trimtab.core.cluster.cluster import Cluster
-from trimtab.core.load.settings import LoadSettings
+from trimtab.core.load.settings import TRACKED, LoadSettings
 from trimtab.core.model.duration import format_duration
 from trimtab.core.model.plan import Move
 from trimtab.sim.snapshot_document import Usage
@@ -21,7 +22,7 @@ NO_POD_USAGE = "no pod was measured, so nobody knows what a move would change: l
 
 
 class Peak(Struct, frozen=True):
-    """A node and its usage as a share of what is allocatable."""
+    """A node and its usage as a share of what pods may use."""
 
     node: str
     usage: float
@@ -47,7 +48,8 @@ def check_usage(
     if not usage.pods:
         return NO_POD_USAGE
     nodes = [node.name for node in cluster.node_table.nodes]
-    unknown = [name for row, name in enumerate(nodes) if not _is_known(cluster, row, limits)]
+    lacking = [(resource, _unknown_nodes(cluster, resource)) for resource in limits]
+    unknown = {name: resource for resource, names in reversed(lacking) for name in names}
     if not unknown:
         return ()
     reasons = _reasons(unknown, usage, load)
@@ -61,17 +63,21 @@ def check_usage(
     )
 
 
-def _is_known(cluster: Cluster, row: int, resources: Iterable[str]) -> bool:
-    return all(cluster.view.load.trust(name)[row] > 0 for name in resources)
+def _unknown_nodes(cluster: Cluster, resource: str) -> list[str]:
+    known = (cluster.view.load.trust(resource) > 0).tolist()
+    return [node.name for node, is_known in zip(cluster.node_table.nodes, known, strict=True) if not is_known]
 
 
-def _reasons(unknown: Iterable[str], usage: Usage, load: LoadSettings) -> str:
-    """Samples that are in the snapshot but not trusted are too old, as a rule."""
-    stale = sum(name in usage.nodes for name in unknown)
-    missing = sum(name not in usage.nodes for name in unknown)
+def _reasons(unknown: Mapping[str, str], usage: Usage, load: LoadSettings) -> str:
+    """By the first resource that a node lacks. Samples that are in the snapshot but not trusted are too old, as a rule."""
+    further = Counter(resource for resource in unknown.values() if resource not in TRACKED)
+    others = [name for name, resource in unknown.items() if resource in TRACKED]
+    stale = sum(name in usage.nodes for name in others)
+    missing = sum(name not in usage.nodes for name in others)
     parts = (
         f"{stale} with samples that are older than {format_duration(load.stale)}, or invalid" if stale else "",
         f"{missing} without samples" if missing else "",
+        *(f"{count} without {name} of their pods, or its capacity" for name, count in further.items()),
     )
     return ", ".join(part for part in parts if part)
 
@@ -96,7 +102,7 @@ def _peak(peaks: list[Peak]) -> Peak:
 def _usage(cluster: Cluster, resource: str, shifts: Mapping[str, float]) -> list[Peak]:
     """Of the nodes whose usage is known."""
     view = cluster.view
-    rows = zip(view.nodes, view.load.expected(resource).tolist(), view.allocatable(resource).tolist(), strict=False)
+    rows = zip(view.nodes, view.load.expected(resource).tolist(), view.usable(resource).tolist(), strict=False)
     return [
         Peak(node.name, max(used + shifts.get(node.name, 0.0), 0.0) / room)
         for node, used, room in rows
@@ -106,9 +112,17 @@ def _usage(cluster: Cluster, resource: str, shifts: Mapping[str, float]) -> list
 
 def _shifts(cluster: Cluster, resource: str, moves: Iterable[Move]) -> Mapping[str, float]:
     """What leaves or joins each node."""
-    pods, shifts = cluster.view.load.pod_usage(resource), defaultdict[str, float](float)
+    slots, shifts = cluster.pod_table.slot, defaultdict[str, float](float)
+    used_by = _amounts_of_pods(cluster, resource)
     for move in moves:
-        used = pods.expected_of(cluster.pod_table.slot[move.uid])
+        used = used_by(slots[move.uid])
         shifts[move.source] -= used
         shifts[move.target] += used  # of no node if it has no target
     return shifts
+
+
+def _amounts_of_pods(cluster: Cluster, resource: str) -> Callable[[int], float]:
+    if resource in TRACKED:
+        return cluster.view.load.pod_usage(resource).expected_of
+    usual = cluster.load_store.usual_of_pods(resource)
+    return lambda slot: 0.0 if isnan(usual.item(slot)) else float(usual.item(slot))

@@ -28,7 +28,7 @@ from trimtab.sim.measures import RunMeter, RunResult
 from trimtab.sim.scenario import Scenario
 from trimtab.sim.simulation import Simulation
 
-CODE = ("core", "wire", "config", "sim", "apps/simulate")  # folders of the package
+CODE = ("core", "wire", "config", "sim", "forecasters", "apps/simulate")  # folders of the package
 DIGITS = 9  # of a measure: the last ones of a float differ between processors
 
 Tell = Callable[[float], None]  # hears of the share of a job that is done

@@ -16,7 +16,7 @@ from pathlib import Path
 from msgspec import Struct
 
 from trimtab.apps.config_file import IncludedFiles, config_digest, os_error_text, read_bounded, recorded_files
-from trimtab.apps.plugins import installed_plugins, installed_strategies
+from trimtab.apps.plugins import installed_for_rescheduling, installed_plugins
 from trimtab.config.configuration import Configuration
 from trimtab.config.diagnostics import ConfigError, Problem, did_you_mean
 from trimtab.config.kube_scheduler import parse
@@ -114,7 +114,8 @@ def read_configuration(policy: Policy) -> Configuration:
 
 
 def _parse(content: bytes, file: str, read_file: ReadFile) -> Configuration:
-    return parse(content, file, installed_plugins(), SOURCE_SETTINGS, read_file, strategies=installed_strategies())
+    installed = installed_for_rescheduling()
+    return parse(content, file, installed_plugins(), SOURCE_SETTINGS, read_file, installed=installed)
 
 
 def settings_of(policy: Policy, scenario: Scenario) -> Settings:

@@ -16,6 +16,8 @@ from trimtab.apps.snapshot.objects import SnapshotNote
 from trimtab.config.configuration import Configuration
 from trimtab.config.trimtab.settings import SourceSettings
 from trimtab.core.cluster.cluster import Cluster
+from trimtab.core.load.pod_metrics import Capacity, PodMetric
+from trimtab.core.load.pod_usage import PodUsage
 from trimtab.core.model.duration import format_duration
 from trimtab.core.model.node import Node
 from trimtab.core.model.pod import Pod
@@ -27,6 +29,7 @@ from trimtab.sources.registry import open_source
 
 NO_SOURCE = "no metric source is configured, so usage is unknown: name one with --config FILE"
 DECIMALS = {CPU: 1, MEMORY: 0}  # of millicores and bytes
+CUSTOM_DECIMALS = 6
 
 
 class HistoryOptions(NamedTuple):
@@ -105,14 +108,15 @@ class Meter:
         """None if not a single sample can be trusted."""
         cluster = Cluster()
         cluster.load_store.apply_settings(self.configuration.settings.load)
+        of_nodes, of_pods = (_custom_metrics(readings, subject) for subject in Subject)
+        cluster.load_store.keep_snapshots(False, dict.fromkeys(of_pods, Capacity()))
         for node in self.nodes:
             cluster.upsert_node(node)
         for pod in self.pods:
             cluster.upsert_pod(pod)
         cluster.ingest_samples(tuple(readings), self.now())
         cluster.age_load(self.now())
-        custom = dict.fromkeys(each.resource for each in readings if each.unit is Unit.RAW)
-        found = Usage(dict(_node_samples(cluster, custom)), dict(_pod_samples(cluster)))
+        found = Usage(dict(_node_samples(cluster, of_nodes)), dict(_pod_samples(cluster)))
         if found.nodes or found.pods:
             return found
         self._note("no source returned a sample that can be trusted, so usage is unknown: see `trimtab doctor`")
@@ -120,6 +124,11 @@ class Meter:
 
 
 # --- the newest samples
+
+
+def _custom_metrics(readings: Iterable[Reading], subject: Subject) -> list[str]:
+    found = (each.resource for each in readings if each.unit is Unit.RAW and each.subject is subject)
+    return [*dict.fromkeys(found)]
 
 
 def _node_samples(cluster: Cluster, custom: Iterable[str]) -> Iterable[tuple[str, Sample]]:
@@ -142,16 +151,18 @@ def _custom_time(cluster: Cluster, name: str, row: int) -> float:
 
 def _pod_samples(cluster: Cluster) -> Iterable[tuple[str, Sample]]:
     usage = {name: cluster.view.load.pod_usage(name) for name in (CPU, MEMORY)}
+    tables: Mapping[str, PodUsage | PodMetric] = {**usage, **cluster.load_store.pod_metrics}
     for uid, slot in cluster.pod_table.slot.items():
-        times = {name: float(each.sampled_at[slot]) for name, each in usage.items()}
+        times = {name: float(each.sampled_at[slot]) for name, each in tables.items()}
         times = {name: at for name, at in times.items() if at == at}  # without one, the sample is of an earlier pod
-        values = {name: _rounded(name, float(usage[name].sample[slot])) for name in times}
+        values = {name: float(tables[name].sample[slot]) for name in times}
         if times:
-            yield cluster.pods[uid].key, Sample(min(times.values()), values.get(CPU), values.get(MEMORY))
+            cpu, memory = (_rounded(name, values.pop(name, math.nan)) for name in (CPU, MEMORY))
+            yield cluster.pods[uid].key, Sample(min(times.values()), cpu, memory, values)
 
 
 def _rounded(resource: str, value: float) -> float | None:
-    return round(value, DECIMALS[resource]) if math.isfinite(value) else None
+    return round(value, DECIMALS.get(resource, CUSTOM_DECIMALS)) if math.isfinite(value) else None
 
 
 # --- history
@@ -178,7 +189,10 @@ class HistoryGrid:
     def add(self, readings: Iterable[Reading]) -> None:
         """Take in what a source returned; pods and nodes that are gone have no object, and are counted."""
         for reading in readings:
-            series = self._values.get((reading.subject, reading.resource))
+            key = reading.subject, reading.resource
+            if reading.unit is Unit.RAW and reading.subject is Subject.PODS:
+                self._values.setdefault(key, {})
+            series = self._values.get(key)
             if series is None:
                 continue
             for name, value, at in zip(reading.names, reading.values, reading.measured, strict=True):
@@ -191,7 +205,7 @@ class HistoryGrid:
 
     def _amount(self, reading: Reading, name: str, value: float) -> float:
         if reading.unit is not Unit.FRACTION:
-            return value
+            return value if value >= 0 else math.nan
         return value * self._capacity.get(name, {}).get(reading.resource, math.nan)
 
     def history(self) -> History | None:
@@ -205,21 +219,21 @@ class HistoryGrid:
         return History((self._first + first) * self.options.step, self.options.step, nodes, pods)
 
     def _series(self, subject: Subject, first: int, end: int) -> dict[str, PastUsage]:
-        by_resource = [self._values[subject, resource] for resource in (CPU, MEMORY)]
+        values = {resource: found for (of, resource), found in self._values.items() if of is subject}
         return {
-            name: PastUsage(
-                *(
-                    tuple(_rounded(resource, each) for each in values[name][first:end]) if name in values else ()
-                    for resource, values in zip((CPU, MEMORY), by_resource, strict=True)
-                )
-            )
-            for name in dict.fromkeys(name for values in by_resource for name in values)
+            name: _past_usage({resource: found[name][first:end] for resource, found in values.items() if name in found})
+            for name in dict.fromkeys(name for found in values.values() for name in found)
         }
 
     def notes(self) -> Iterable[SnapshotNote]:
         if self._unknown:
             text = f"the history of {len(self._unknown)} pods and nodes that no longer exist is left out"
             yield SnapshotNote(text, text)
+
+
+def _past_usage(values: Mapping[str, Iterable[float]]) -> PastUsage:
+    series = {resource: tuple(_rounded(resource, each) for each in found) for resource, found in values.items()}
+    return PastUsage(series.pop(CPU, ()), series.pop(MEMORY, ()), series)
 
 
 def _capacity(node: Node) -> Mapping[str, int]:

@@ -156,8 +156,8 @@ def parse_config_map(data: Mapping[str, str], key: str) -> Configuration:
             raise OSError(f"{path} is not in the ConfigMap")
         return path, data[name].encode()
 
-    strategies = plugins.installed_strategies()
-    return parse(data[key], key, plugins.installed_plugins(), SOURCE_SETTINGS, read, strategies=strategies)
+    installed = plugins.installed_for_rescheduling()
+    return parse(data[key], key, plugins.installed_plugins(), SOURCE_SETTINGS, read, installed=installed)
 
 
 def _parse(source: ConfigSource) -> Configuration:

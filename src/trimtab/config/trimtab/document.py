@@ -8,7 +8,7 @@ from typing import TypeVar
 from trimtab.config.config_node import ConfigNode
 from trimtab.config.schema import document_fields, dump_fields, parse_dataclass
 from trimtab.config.trimtab.labels import dump_labels, parse_labels
-from trimtab.config.trimtab.rescheduling import dump_rescheduling, parse_rescheduling
+from trimtab.config.trimtab.rescheduling import Installed, dump_rescheduling, parse_rescheduling
 from trimtab.config.trimtab.settings import (
     BUILTIN_SOURCES,
     MIN_INTERVAL,
@@ -25,7 +25,6 @@ from trimtab.core.load.pressure_rules import MEMORY_AVAILABLE, LabellingSettings
 from trimtab.core.load.settings import LoadSettings
 from trimtab.core.model.duration import HOUR, format_duration
 from trimtab.core.rescheduling.settings import ReschedulingSettings
-from trimtab.core.rescheduling.strategies.interface import Strategy
 
 GROUP = "trimtab.dev"
 VERSION = f"{GROUP}/v1alpha1"
@@ -37,11 +36,11 @@ T = TypeVar("T")
 
 
 def parse_document(
-    root: ConfigNode, source_kinds: SourceKinds, strategies: Mapping[str, type[Strategy]]
+    root: ConfigNode, source_kinds: SourceKinds, installed: Installed
 ) -> tuple[TrimtabConfiguration, LoadSettings]:
     """The document's values, and those of the engine's settings that it has; its problems are reported.
 
-    source_kinds and strategies: classes besides the built-in ones.
+    source_kinds and installed: classes besides the built-in ones.
     """
     entries = root.fields(_FIELDS) or {}
     if not _is_supported(root, entries):
@@ -56,7 +55,7 @@ def parse_document(
             entries["sources"].error(error)
     logging = _section(entries, "logging", LoggingSettings())
     metrics = _section(entries, "metrics", MetricsSettings())
-    rescheduling = parse_rescheduling(entries["rescheduling"], strategies) if "rescheduling" in entries else None
+    rescheduling = parse_rescheduling(entries["rescheduling"], installed) if "rescheduling" in entries else None
     labelling = labels if "labels" in entries else None
     return TrimtabConfiguration(sources, labelling, logging, metrics, rescheduling), load
 
@@ -159,12 +158,24 @@ def check_rule_sources(root: ConfigNode, configuration: TrimtabConfiguration) ->
         node.error(f"the query of {rule.name} needs a Prometheus: {choice}")
 
 
+def dump_section(sources: Iterable[SourceSettings], rescheduling: ReschedulingSettings) -> dict[str, object]:
+    """A document with the rescheduler's settings, and sources if there are any; all others keep their defaults."""
+    plain: dict[str, object] = {"apiVersion": VERSION, "kind": KIND}
+    if dumped := _dump_sources(sources):
+        plain["sources"] = dumped
+    return {**plain, "rescheduling": dump_rescheduling(rescheduling)}
+
+
+def _dump_sources(sources: Iterable[SourceSettings]) -> list[object]:
+    return [{"name": each.name, each.kind: dump_fields(each, skip={"name"})} for each in sources]
+
+
 def dump_document(configuration: TrimtabConfiguration, load: LoadSettings) -> dict[str, object]:
     """The document with every default filled in."""
     plain: dict[str, object] = {
         "apiVersion": VERSION,
         "kind": KIND,
-        "sources": [{"name": each.name, each.kind: dump_fields(each, skip={"name"})} for each in configuration.sources],
+        "sources": _dump_sources(configuration.sources),
         "load": dump_fields(load),
         "logging": dump_fields(configuration.logging),
         "metrics": dump_fields(configuration.metrics),

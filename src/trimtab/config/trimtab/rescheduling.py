@@ -1,8 +1,9 @@
 """Parses and dumps the field `rescheduling` of a `TrimtabConfiguration`.
 
     rescheduling:
-      limits: {cpu: 75, memory: 90}          # percent here, shares in memory
+      limits: {cpu: 75, memory: 90}          # percent here, shares in memory; see limits.py
       eagerness: calm                        # the name of what a move must gain
+      forecast: seasonal                     # the name of a forecaster
       strategies:                            # names, or names with arguments
       - ResourceOptimization
       - {name: ResourceOptimization, args: {}}
@@ -14,39 +15,56 @@ from __future__ import annotations
 
 from collections.abc import Callable, Iterable, Mapping
 from functools import partial
+from typing import NamedTuple
 
 from trimtab.config.config_node import ConfigNode
 from trimtab.config.diagnostics import did_you_mean
 from trimtab.config.plugin_args import dump_arguments, parse_plugin
 from trimtab.config.schema import check_fields, construct, dump_fields, fields_of, parse_fields
+from trimtab.config.trimtab.limits import Limits, dump_limits, parse_limits
 from trimtab.config.yaml import MappingNode
-from trimtab.core.model.duration import format_duration
-from trimtab.core.model.setting import PERCENTAGE, Setting
+from trimtab.core.model.duration import DAY, format_duration
 from trimtab.core.rescheduling.calendar import UTC_NAME, Window
-from trimtab.core.rescheduling.settings import EAGERNESS, LIMITS, ReschedulingSettings
+from trimtab.core.rescheduling.forecast import FORECASTERS, Forecaster
+from trimtab.core.rescheduling.move_budgets import DEFAULT_BUDGETS, Budget, Budgets, Scope
+from trimtab.core.rescheduling.settings import EAGERNESS, ReschedulingSettings
 from trimtab.core.rescheduling.strategies.interface import RivalStrategy, Strategy
 from trimtab.core.rescheduling.strategies.registry import RIVALS, STRATEGIES
 
-_PERCENT = Setting(**PERCENTAGE)
-Installed = Mapping[str, type[Strategy]]
+CAPACITIES = "capacities"  # a part of the field `limits`
+MAX_BUDGET, MIN_WINDOW = 1000, 60.0
 Known = Mapping[str, type[Strategy] | type[RivalStrategy]]
 
 
+class Installed(NamedTuple):
+    """Strategies and forecasters besides the built-in ones, by name."""
+
+    strategies: Mapping[str, type[Strategy]] = {}
+    forecasters: Mapping[str, type[Forecaster]] = {}
+
+
+BUILTIN_ONLY = Installed()
+
+
 def parse_rescheduling(node: ConfigNode, installed: Installed) -> ReschedulingSettings | None:
-    """The settings; None after a problem. installed: strategies of other packages, by name."""
+    """The settings; None after a problem."""
     parsers: dict[str, Callable[[ConfigNode], object]] = {
         **_PARSERS,
-        "strategies": partial(_parse_strategies, known={**STRATEGIES, **RIVALS, **installed}),
+        "strategies": partial(_parse_strategies, known={**STRATEGIES, **RIVALS, **installed.strategies}),
+        "forecaster": partial(_parse_forecaster, known={**FORECASTERS, **installed.forecasters}),
     }
     before = len(node.report.problems)
     own = {each.key: each.name for each in fields_of(ReschedulingSettings) if each.name in parsers}
-    parsed = parse_fields(node, [each for each in fields_of(ReschedulingSettings) if each.key not in own], extra=own)
+    others = [each for each in fields_of(ReschedulingSettings) if each.key not in own and each.name != CAPACITIES]
+    parsed = parse_fields(node, others, extra=own)
     if parsed is None:
         return None
     check_fields(ReschedulingSettings, parsed)
     given = {own[key]: parsers[own[key]](entry) for key, entry in parsed.entries.items() if key in own}
     if len(node.report.problems) > before:
         return None
+    if isinstance(limits := given.get("limits"), Limits):
+        given |= {"limits": limits.shares, CAPACITIES: limits.capacities}
     settings = construct(ReschedulingSettings, {**parsed.values, **given}, node, quiet=False)
     return settings if isinstance(settings, ReschedulingSettings) else None
 
@@ -55,18 +73,6 @@ def why_only_simulated(settings: ReschedulingSettings | None) -> str:
     """Why nothing but a simulation may run these settings; empty if it is otherwise."""
     rivals = settings.rivals if settings is not None else ()
     return f"{rivals[0].name} is run for comparison in trimtab simulate only" if rivals else ""
-
-
-def _parse_limits(node: ConfigNode) -> Mapping[str, float]:
-    """Shares by resource; what is left out keeps its default."""
-    limits = dict(LIMITS)
-    for name, entry in (node.fields(LIMITS) or {}).items():
-        percent = entry.number()
-        if percent is not None and (error := _PERCENT.range_error(percent)) is not None:
-            entry.error(f"{error}: write a percentage of a node's allocatable {name}, such as {LIMITS[name] * 100:g}")
-        elif percent is not None:
-            limits[name] = percent / 100
-    return limits
 
 
 def _parse_eagerness(node: ConfigNode) -> float | None:
@@ -121,6 +127,11 @@ def _build(node: ConfigNode, args: ConfigNode | None, known: Known) -> Strategy 
     return parse_plugin(kind.name, kind, args) if kind is not None else None
 
 
+def _parse_forecaster(node: ConfigNode, known: Mapping[str, type[Forecaster]]) -> object:
+    name = node.choice(known)
+    return None if name is None else construct(known[name], {}, node, quiet=False)
+
+
 def _parse_windows(node: ConfigNode) -> tuple[Window, ...]:
     return tuple(found for item in node.items() if (found := _parse_window(item)) is not None)
 
@@ -143,28 +154,46 @@ def _parse_window(node: ConfigNode) -> Window | None:
         return None
 
 
+def _parse_budgets(node: ConfigNode) -> Budgets:
+    """By scope; what is left out keeps its default."""
+    budgets = dict(DEFAULT_BUDGETS)
+    for name, entry in (node.fields([str(scope) for scope in Scope]) or {}).items():
+        scope = Scope(name)
+        fields = entry.fields(("moves", "within")) or {}
+        moves = fields["moves"].integer() if "moves" in fields else budgets[scope].moves
+        within = fields["within"].duration() if "within" in fields else budgets[scope].within
+        if moves is not None and not 0 <= moves <= MAX_BUDGET:
+            fields["moves"].error(f"{moves} is not between 0 and {MAX_BUDGET}: write how many moves a {name} may have")
+        elif within is not None and not MIN_WINDOW <= within <= DAY:
+            fields["within"].error(f"{format_duration(within)} is not between 1m and 24h")
+        elif moves is not None and within is not None:
+            budgets[scope] = Budget(moves, within)
+    return budgets
+
+
 _PARSERS: Mapping[str, Callable[[ConfigNode], object]] = {
-    "limits": _parse_limits,
+    "limits": parse_limits,
     "required_gain": _parse_eagerness,
     "windows": _parse_windows,
+    "budgets": _parse_budgets,
 }
 
 
 def dump_rescheduling(settings: ReschedulingSettings) -> dict[str, object]:
     """Plain data that `parse_rescheduling` turns into the same value, in the order of the fields."""
     own = {
-        "limits": {name: _dump_percent(share) for name, share in settings.limits.items()},
+        "limits": dump_limits(settings),
         "eagerness": min(EAGERNESS, key=lambda name: abs(EAGERNESS[name] - settings.required_gain)),
         "strategies": [_dump_strategy(each) for each in settings.strategies],
+        "forecast": settings.forecaster.name,
         "windows": [_dump_window(each) for each in settings.windows],
+        "budgets": {
+            str(scope): {"moves": each.moves, "within": format_duration(each.within)}
+            for scope, each in settings.budgets.items()
+        },
     }
-    plain = {**dump_fields(settings, skip={*_PARSERS, "strategies"}), **own}
+    plain = {**dump_fields(settings, skip={*_PARSERS, "strategies", "forecaster", CAPACITIES}), **own}
     return {each.key: plain[each.key] for each in fields_of(ReschedulingSettings) if each.key in plain}
-
-
-def _dump_percent(share: float) -> float:
-    percent = round(share * 100, 9)
-    return int(percent) if percent.is_integer() else percent
 
 
 def _dump_window(window: Window) -> dict[str, object]:

@@ -81,7 +81,8 @@ class QuerySettings:
 
     name: str = setting(
         "",
-        "`cpu` or `memory`, in place of the built-in query; any other name is a metric of your own",
+        "`cpu` or `memory`, in place of the built-in query; any other name is a metric of your own, of pods for a limit of "
+        "the rescheduler",
         required="a query has a name and its PromQL",
         validate=validate_name,
     )

@@ -84,6 +84,17 @@ class View:
         """The node's capacity, of which `allocatable` is left for pods."""
         return self._amounts(self._node_table.node_capacity, resource)
 
+    def usable(self, resource: str) -> Floats:
+        """What pods may use of a resource that a rescheduler limits: `allocatable`, or the capacity that the limit of a
+        further resource names; NaN where it is unknown."""
+        given = self._load.store.capacities.get(resource)
+        if given is not None and given.amount:
+            return np.full(self.count, given.amount)
+        if given is not None and given.metric:
+            measured = self._load.custom(given.metric)[: self.count]
+            return np.where(measured >= 0.0, measured, np.nan)
+        return self.allocatable(resource if given is None else given.allocatable).astype(np.float64)
+
     def requested(self, resource: str) -> Ints:
         return self._amounts(self._node_table.requested, resource)
 

@@ -126,6 +126,7 @@ class Profile:
     observers: tuple[ObservesPods, ...] = ()
     gang_plugin: GangPlugin | None = None
     tie_break: TieBreak = TieBreak.HASH
+    percentage_of_nodes_to_score: int = 0  # by kube-scheduler, if it has this profile; here all nodes are scored
     depends_on: Mapping[str, int] = field(default_factory=dict)  # of cacheable plugins, by name
     cached: PluginGroup = PluginGroup()
     uncached: PluginGroup = PluginGroup()

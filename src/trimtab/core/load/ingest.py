@@ -14,7 +14,13 @@ from trimtab.core.load.history import NodeHistory
 from trimtab.core.load.latest_samples import LatestSamples
 from trimtab.core.load.store import LoadStore
 from trimtab.core.load.usage_accounting import UsageAccounting, window_fraction
-from trimtab.core.load.validation import SampleValidator, check_node_amounts, check_pod_amounts, well_formed
+from trimtab.core.load.validation import (
+    MAX_AMOUNT,
+    SampleValidator,
+    check_node_amounts,
+    check_pod_amounts,
+    well_formed,
+)
 from trimtab.core.model.readings import Reading, Statistic, Subject, Unit
 from trimtab.core.tables import Floats, Index, indices_of
 
@@ -57,7 +63,9 @@ def ingest_history(store: LoadStore, readings: Sequence[Reading], now: float, no
     store.now = max(store.now, now)
     rejected: Counter[str] = Counter()
     usable = [
-        reading for reading in readings if well_formed(reading, rejected) and reading.names and _is_usage(reading)
+        reading
+        for reading in readings
+        if well_formed(reading, rejected) and reading.names and (_is_usage(reading) or _is_pod_metric(store, reading))
     ]
     for reading in _about(usable, Subject.NODES):
         _ingest_node_history(store, reading, nodes, rejected)
@@ -113,6 +121,9 @@ def _ingest_node_history(store: LoadStore, reading: Reading, nodes: NodeIndex, r
 
 def _ingest_pods(store: LoadStore, reading: Reading, nodes: NodeIndex, rejected: Counter[str]) -> bool:
     """Returns whether any sample was accepted."""
+    if _is_pod_metric(store, reading):
+        _ingest_pod_metric(store, reading, rejected)
+        return False
     accounting, source = store.accounting.get(reading.resource), store.source_id(reading.source)
     if accounting is None or not _is_usage(reading):
         rejected["unused"] += len(reading.names)
@@ -137,6 +148,9 @@ def _ingest_pods(store: LoadStore, reading: Reading, nodes: NodeIndex, rejected:
 
 def _ingest_pod_history(store: LoadStore, reading: Reading, nodes: NodeIndex, rejected: Counter[str]) -> bool:
     """Returns whether any sample was accepted."""
+    if _is_pod_metric(store, reading):
+        _ingest_pod_metric(store, reading, rejected, past=True)
+        return False
     accounting = store.accounting.get(reading.resource)
     if accounting is None:
         return False
@@ -147,6 +161,31 @@ def _ingest_pod_history(store: LoadStore, reading: Reading, nodes: NodeIndex, re
         return False
     _add_to_history(store, accounting, reading, samples, nodes)
     return True
+
+
+def _ingest_pod_metric(store: LoadStore, reading: Reading, rejected: Counter[str], *, past: bool = False) -> None:
+    """A further resource: whatever a pod uses of it, a node need not have as much."""
+    if not reading.names:
+        rejected["empty"] += 1
+    placed, metric = store.placed_pods, store.pod_metrics[reading.resource]
+    samples = SampleValidator(reading, placed.slots_of(reading.names), rejected)
+    samples.drop_invalid(Unit.ABSOLUTE)
+    samples.reject(samples.values > MAX_AMOUNT, "implausible")
+    if past:
+        samples.reject(samples.measured > store.now, "future")
+    else:
+        samples.drop_untimely(store.now, store.settings)
+    samples.reject(samples.measured - reading.window <= placed.name_free_since[samples.index], "earlier")
+    samples.reject(samples.measured < placed.running_since[samples.index], "earlier")
+    if not past:
+        samples.keep(metric.is_newer(samples.index, samples.measured, store.discarded_sources))
+    if len(samples.index):
+        store.snapshots[reading.resource].add(_timestamp(store, samples), samples.index, samples.values)
+    if past:
+        metric.put_past(samples.index)
+    else:
+        source = store.source_id(reading.source)
+        metric.put(samples.index, samples.values, np.minimum(samples.measured, store.now), source)
 
 
 def _check_pods(
@@ -213,6 +252,12 @@ def _about(readings: Iterable[Reading], subject: Subject) -> list[Reading]:
 def _is_usage(reading: Reading) -> bool:
     """An amount sampled at a point in time, not a custom metric or a statistic computed by the source."""
     return reading.statistic is Statistic.LATEST and reading.unit is not Unit.RAW
+
+
+def _is_pod_metric(store: LoadStore, reading: Reading) -> bool:
+    """A further resource that a rescheduler limits."""
+    custom = reading.unit is Unit.RAW and reading.statistic is Statistic.LATEST
+    return custom and reading.subject is Subject.PODS and reading.resource in store.pod_metrics
 
 
 def _validator(reading: Reading, index: Index, rejected: Counter[str]) -> SampleValidator:

@@ -11,7 +11,7 @@ snapshots of its predecessor, and of its siblings, stand in for those that it do
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Sequence
+from collections.abc import Iterable, Mapping, Sequence
 from typing import NamedTuple, Self
 
 import numpy as np
@@ -59,10 +59,10 @@ class PodSnapshots(ArrayTable):
     counts: NDArray[np.uint16] = column(0, np.uint16, (RECENT,))
     hourly: Matrix = column(np.nan, np.float32, (HOURLY,))
 
-    def __init__(self, slots: int) -> None:
+    def __init__(self, slots: int, keys: Mapping[int, WorkloadKey] | None = None) -> None:
         super().__init__(slots)
         self.buckets, self.hours = TimeBuckets(RECENT, FIVE_MINUTES), TimeBuckets(HOURLY, HOUR)
-        self.keys: dict[int, WorkloadKey] = {}  # by slot
+        self.keys: dict[int, WorkloadKey] = dict(keys or {})  # by slot
         self.departed: dict[WorkloadKey, tuple[Matrix, Matrix]] = {}  # of the last pod that left, by workload
 
     def add_pod(self, slot: int, pod: Pod) -> None:
@@ -78,6 +78,13 @@ class PodSnapshots(ArrayTable):
             if len(self.departed) > MAX_DEPARTED:
                 del self.departed[next(iter(self.departed))]
         self.clear(slot)
+
+    def copy_pod(self, source: int, target: int) -> None:
+        """A pod that will use what another one has used."""
+        self.ensure_writable()
+        for name in self.COLUMNS:
+            cells = getattr(self, name)
+            cells[..., target] = cells[..., source]
 
     def add(self, at: float, slots: Index, values: Floats) -> None:
         """Add one sample for each of these pods, all taken at about the same time."""
@@ -116,7 +123,7 @@ class PodSnapshots(ArrayTable):
         With the mean at that time of siblings among these slots and of the pod that left last; else with the pod's own
         mean; else with what is given `instead` by slot.
         """
-        lines = self._at(times, self.recent[:, slots], self.hourly[:, slots]).T
+        lines = np.take(self._at(times, self.recent, self.hourly), slots, axis=1).T
         gaps = np.isnan(lines)
         if gaps.any():
             siblings = self._of_siblings(times, slots, lines)
@@ -124,6 +131,19 @@ class PodSnapshots(ArrayTable):
             lines = np.where(np.isnan(lines), _means(lines)[:, None], lines)
             lines = np.where(np.isnan(lines), instead.astype(np.float32)[:, None], lines)
         return np.ascontiguousarray(lines)
+
+    def has_any(self, times: SnapshotTimes, slot: int) -> bool:
+        """Whether the pod itself was measured at one of these times."""
+        return not np.isnan(self._at(times, self.recent[:, slot], self.hourly[:, slot])).all()
+
+    def means(self, slots: Index) -> Floats:
+        """Of all that is kept of these pods; NaN for those that were never measured."""
+        return _means(np.concatenate([self.recent[:, slots], self.hourly[:, slots]]).T).astype(np.float64)
+
+    def departed_mean(self, slot: int) -> float:
+        """The same of the last pod of its workload that left."""
+        found = self.departed.get(self.keys.get(slot, ("", str(slot), "")))
+        return np.nan if found is None else float(_means(np.concatenate(found)[None, :])[0])
 
     def _at(self, times: SnapshotTimes, recent: Matrix, hourly: Matrix) -> Matrix:
         """The lines of these times; NaN for those that are not kept."""

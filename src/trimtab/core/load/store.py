@@ -9,6 +9,7 @@ are in the units of requests: millicores and bytes. `LoadView` is what plugins r
 | `history` | samples and means of nodes over a day, of pods over an hour |
 | `placed_pods`, `terminated_pods` | which pods are where since when; removed ones that samples still contain |
 | `snapshots` | usage of pods at the same times over a week, where a rescheduler wants it |
+| `pod_metrics` | the newest values of further resources that a rescheduler limits |
 | `pod_usage`, `usage_accounting` | what is known of each pod, what it contributes to its node, and the sums |
 | `estimates` | what unmeasured pods will use |
 | `validation` | which samples are rejected |
@@ -17,24 +18,26 @@ are in the units of requests: millicores and bytes. `LoadView` is what plugins r
 from __future__ import annotations
 
 import math
-from collections.abc import Iterator, Sequence
+from collections.abc import Iterator, Mapping, Sequence
 from copy import copy as shallow_copy
+from types import MappingProxyType
 
 import numpy as np
 
 from trimtab.core.load.estimates import Estimate, Estimator
-from trimtab.core.load.history import NodeHistory
+from trimtab.core.load.history import Matrix, NodeHistory
 from trimtab.core.load.latest_samples import LatestSamples, NodeNameHistory
 from trimtab.core.load.placed_pods import PlacedPods
+from trimtab.core.load.pod_metrics import Capacity, MetricOfNodes, PodMetric
 from trimtab.core.load.settings import TRACKED, LoadSettings
-from trimtab.core.load.snapshots import PodSnapshots
+from trimtab.core.load.snapshots import PodSnapshots, SnapshotTimes
 from trimtab.core.load.terminated_pods import TerminatedPods
 from trimtab.core.load.usage_accounting import UsageAccounting
 from trimtab.core.load.validation import JumpGuard
 from trimtab.core.model.pod import Pod
 from trimtab.core.model.readings import Statistic
 from trimtab.core.model.resources import CPU, MEMORY
-from trimtab.core.tables import ArrayTable, Index
+from trimtab.core.tables import ArrayTable, Floats, Index
 
 PRECISION_LIMITS = {CPU: 1e6, MEMORY: 1e13}  # a thousand cores, ten terabytes: floats are precise enough up to there
 FIRST_CAPACITY = 16
@@ -77,6 +80,8 @@ class LoadStore:
         self.other_samples: dict[SamplesKey, LatestSamples] = {}  # besides those of `accounting`
         self.node_histories: dict[str, NodeHistory] = {}
         self.snapshots: dict[str, PodSnapshots] = {}  # empty unless a rescheduler is configured
+        self.pod_metrics: dict[str, PodMetric] = {}
+        self.capacities: Mapping[str, Capacity] = {}  # of the further resources in `pod_metrics`
         self.terminated_pods = TerminatedPods()
         self.estimator = Estimator(TRACKED)
         self.source_ids: dict[str, int] = {}
@@ -110,12 +115,38 @@ class LoadStore:
             self.update_estimates(name, np.flatnonzero(self.placed_pods.in_use), by_rule=True)
         self.recompute()
 
-    def keep_snapshots(self, wanted: bool) -> None:
-        """From now on, or no longer; those of pods that are already placed begin with the next sample."""
-        if wanted and not self.snapshots:
-            self.snapshots = {name: PodSnapshots(self.placed_pods.size) for name in TRACKED}
-        elif not wanted:
-            self.snapshots = {}
+    def keep_snapshots(self, wanted: bool, further: Mapping[str, Capacity] = MappingProxyType({})) -> None:
+        """Of CPU and memory, and of further resources, from now on, or no longer; those of pods that are already placed
+        begin with the next sample."""
+        names, slots = (*(TRACKED if wanted else ()), *further), self.placed_pods.size
+        keys = next((each.keys for each in self.snapshots.values()), None)
+        kept, metrics = self.snapshots, self.pod_metrics
+        self.snapshots = {name: kept[name] if name in kept else PodSnapshots(slots, keys) for name in names}
+        self.pod_metrics = {name: metrics[name] if name in metrics else PodMetric(slots) for name in further}
+        self.capacities = further
+
+    def usual_of_pods(self, resource: str) -> Floats:
+        """What each pod counts with in a further resource, by slot; NaN if its workload has never had a value."""
+        return self.pod_metrics[resource].usual(self.placed_pods, self.snapshots[resource])
+
+    def filled_snapshots(self, resource: str, times: SnapshotTimes, slots: Index) -> Matrix:
+        """By slot and snapshot, without gaps: a pod that was never measured counts with its estimate or, if its workload
+        does not use a further resource, with nothing."""
+        if resource in self.accounting:
+            return self.snapshots[resource].filled(times, slots, self.accounting[resource].pods.mean[slots])
+        usual, found = self.usual_of_pods(resource)[slots], np.zeros((len(slots), len(times)), dtype=np.float32)
+        uses = ~np.isnan(usual)
+        found[uses] = self.snapshots[resource].filled(times, slots[uses], usual[uses])
+        return found
+
+    def metric_of_nodes(self, resource: str) -> MetricOfNodes | None:
+        """A further resource by row; None for any other."""
+        if resource not in self.pod_metrics:
+            return None
+        usual, settings = self.usual_of_pods(resource), self.settings
+        return self.pod_metrics[resource].of_nodes(
+            self.placed_pods, usual, self.rows, self.now, settings, self.discarded_sources
+        )
 
     def discard_source(self, source: str, now: float) -> None:
         """Nothing of this source is trusted until it answers again: it was removed, or its answers are invalid."""
@@ -248,6 +279,8 @@ class LoadStore:
         removed = [accounting.remove_pod(slot, row, self.now) for accounting in self.accounting.values()]
         for snapshots in self.snapshots.values():
             snapshots.remove_pod(slot)
+        for metric in self.pod_metrics.values():
+            metric.clear(slot)
         in_sample = tuple(amount for amount, _ in removed)
         self.placed_pods.remove_pod(slot, self.now)
         if row >= 0 and any(in_sample) and self.terminated_pods.add(row, self.now, in_sample):
@@ -294,8 +327,8 @@ class LoadStore:
         for accounting in self.accounting.values():
             accounting.pods.grow(slots)
             accounting.history.grow(slots)
-        for snapshots in self.snapshots.values():
-            snapshots.grow(slots)
+        for table in (*self.snapshots.values(), *self.pod_metrics.values()):
+            table.grow(slots)
 
     # --- copies
 
@@ -306,6 +339,7 @@ class LoadStore:
         copy.other_samples = {key: samples.copy() for key, samples in self.other_samples.items()}
         copy.node_histories = {name: history.copy() for name, history in self.node_histories.items()}
         copy.snapshots = {name: snapshots.copy() for name, snapshots in self.snapshots.items()}
+        copy.pod_metrics = {name: metric.copy() for name, metric in self.pod_metrics.items()}
         copy.estimator, copy.node_names = self.estimator.copy(), self.node_names.copy()
         copy.source_ids, copy.discarded_sources = self.source_ids.copy(), self.discarded_sources.copy()
         copy.jump_guard, copy.changes = self.jump_guard.copy(), RowChanges()
@@ -320,6 +354,7 @@ class LoadStore:
         copy.accounting = {name: accounting.reordered(rows, slots) for name, accounting in self.accounting.items()}
         copy.placed_pods = self.placed_pods.reordered(slots)
         copy.snapshots = {name: snapshots.reordered(slots) for name, snapshots in self.snapshots.items()}
+        copy.pod_metrics = {name: metric.reordered(slots) for name, metric in self.pod_metrics.items()}
         new_row = np.full(self.capacity + 1, -1, dtype=np.intp)
         new_row[rows] = np.arange(len(rows))
         copy.placed_pods.row, copy.terminated_pods.row = (

@@ -9,7 +9,7 @@
 | earlier | sampled before the node or pod was there; for a pod, a window in which another pod had its name | |
 | jump | nine nodes of ten went to nothing, or to all of their capacity, in one step | stays, for three readings |
 | empty, malformed | no series at all; columns of different lengths | ages |
-| unused | of pods, but neither CPU nor memory usage (counted in `ingest`) | |
+| unused | of pods, but neither CPU nor memory usage nor a limited resource (counted in `ingest`) | |
 """
 
 from __future__ import annotations

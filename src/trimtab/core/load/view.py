@@ -93,7 +93,12 @@ class LoadView:
     # --- samples of nodes
 
     def trust(self, resource: str) -> Floats:
-        """1 while fresh, 0.5 when older, 0 once stale, missing or discarded."""
+        """1 while fresh, 0.5 when older, 0 once stale, missing or discarded; for a further resource also where nobody knows
+        what the node has of it."""
+        further = self.store.metric_of_nodes(resource)
+        if further is not None:
+            metric = self.store.capacities[resource].metric
+            return np.where(self.custom(metric) >= 0.0, further.trust, 0.0) if metric else further.trust
         samples = self.store.latest_samples(resource)
         return np.zeros(self.rows) if samples is None else samples.trust[: self.rows]
 
@@ -103,6 +108,9 @@ class LoadView:
 
     def sampled_at(self, resource: str) -> Floats:
         """When the newest sample of each node was taken; NaN for none."""
+        further = self.store.metric_of_nodes(resource)
+        if further is not None:
+            return further.sampled_at
         samples = self.store.latest_samples(resource)
         return self._unknown() if samples is None else samples.sampled_at[: self.rows]
 
@@ -134,7 +142,11 @@ class LoadView:
         return self._expected[resource].get()[1] if resource in self._expected else np.zeros(self.rows)
 
     def expected(self, resource: str) -> Floats:
-        """`latest` + `unsampled`, at least 0: the usage once a sample contains every pod."""
+        """`latest` + `unsampled`, at least 0: the usage once a sample contains every pod. Of a further resource the sum of
+        all pods."""
+        further = self.store.metric_of_nodes(resource)
+        if further is not None:
+            return further.usage
         return self._expected[resource].get()[0] if resource in self._expected else self.latest(resource)
 
     def _compute_expected(self, resource: str) -> tuple[Floats, Floats]:
@@ -164,7 +176,7 @@ class LoadView:
         """Nodes whose forecast is based on node metrics alone."""
         accounting = self.store.accounting.get(resource)
         if accounting is None:
-            return np.ones(self.rows, dtype=np.bool_)
+            return np.full(self.rows, resource not in self.store.pod_metrics)
         return ~accounting.totals.has_pod_metrics[: self.rows]
 
     def _compute_forecast(self, resource: str) -> tuple[Floats, Floats, Floats]:

@@ -10,6 +10,7 @@ from typing import Any
 
 from msgspec import Struct
 
+from trimtab.core.model.ledger import Ledger
 from trimtab.core.model.node import Node
 from trimtab.core.model.objects import Object
 from trimtab.core.model.pod import Pod
@@ -216,12 +217,70 @@ class EvictDone(Struct, frozen=True, tag=True):
 
 
 class EvictFailed(Struct, frozen=True, tag=True):
-    """The pod was not evicted, or the outcome is unknown; `by_budget` means that a disruption budget does not allow it."""
+    """The pod was not evicted; `by_budget` means that a disruption budget does not allow it now.
+
+    If the outcome is `unknown`, the pod may be evicted all the same.
+    """
 
     uid: str
     message: str
     at: float
     by_budget: bool = False
+    unknown: bool = False
+
+
+class LedgerRead(Struct, frozen=True, tag=True):
+    """The answer to ReadLedger; None with the `problem` if it cannot be read."""
+
+    ledger: Ledger | None
+    at: float
+    version: str = ""
+    problem: str = ""
+
+
+class LedgerWritten(Struct, frozen=True, tag=True):
+    """The ledger was written, and has this version now."""
+
+    version: str
+    at: float
+
+
+class LedgerFailed(Struct, frozen=True, tag=True):
+    """The ledger was not written, because somebody else wrote it, or the outcome is unknown."""
+
+    message: str
+    at: float
+
+
+class SurgeDone(Struct, frozen=True, tag=True):
+    """The API server accepted a StartSurge or an EndSurge."""
+
+    uid: str
+    at: float
+
+
+class SurgeFailed(Struct, frozen=True, tag=True):
+    """A StartSurge or EndSurge was refused; if the outcome is `unknown`, it may have taken place all the same."""
+
+    uid: str
+    message: str
+    at: float
+    unknown: bool = False
+
+
+class ResizeDone(Struct, frozen=True, tag=True):
+    """The API server accepted a ResizePod, or with an error refused it."""
+
+    uid: str
+    at: float
+    error: str = ""
+
+
+class PauseChanged(Struct, frozen=True, tag=True):
+    """Somebody stopped all moves, for this reason, or with an empty one lets them go on."""
+
+    reason: str
+    at: float
 
 
 class LabelDone(Struct, frozen=True, tag=True):
@@ -277,4 +336,11 @@ Event = (
     | LabelFailed
     | EvictDone
     | EvictFailed
+    | LedgerRead
+    | LedgerWritten
+    | LedgerFailed
+    | SurgeDone
+    | SurgeFailed
+    | PauseChanged
+    | ResizeDone
 )

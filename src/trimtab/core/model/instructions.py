@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from msgspec import Struct
 
+from trimtab.core.model.ledger import Ledger
 from trimtab.core.model.taints import Taint
 
 
@@ -25,7 +26,7 @@ class GetPod(Struct, frozen=True, tag=True):
 
 
 class EmitEvent(Struct, frozen=True, tag=True):
-    """Write a Kubernetes Event about the pod."""
+    """Write a Kubernetes Event about the pod, or about a node."""
 
     uid: str
     namespace: str
@@ -35,6 +36,7 @@ class EmitEvent(Struct, frozen=True, tag=True):
     warning: bool = False
     action: str = "Scheduling"
     scheduler_name: str = ""
+    kind: str = "Pod"  # or Node, whose Events are in the namespace default
 
 
 class SetUnschedulable(Struct, frozen=True, tag=True):
@@ -73,6 +75,45 @@ class Evict(Struct, frozen=True, tag=True):
     namespace: str
     name: str
     reason: str
+
+
+class ReadLedger(Struct, frozen=True, tag=True):
+    """Read the ledger of moves; one that does not exist is empty."""
+
+
+class WriteLedger(Struct, frozen=True, tag=True):
+    """Write the ledger of moves, unless somebody wrote it since it was read or written at `version`."""
+
+    ledger: Ledger
+    version: str
+
+
+class StartSurge(Struct, frozen=True, tag=True):
+    """Add one replica to the workload of the pod of this UID, for its replacement."""
+
+    uid: str
+    namespace: str
+    kind: str  # Deployment or ReplicaSet
+    workload: str
+
+
+class EndSurge(Struct, frozen=True, tag=True):
+    """Take back the replica that was added for the pod of this UID; `leaves` is the name of the pod to give up."""
+
+    uid: str
+    namespace: str
+    kind: str
+    workload: str
+    leaves: str = ""
+
+
+class ResizePod(Struct, frozen=True, tag=True):
+    """Raise the CPU request of the pod of this UID in place, to so many millicores."""
+
+    uid: str
+    namespace: str
+    name: str
+    cpu: int
 
 
 class BindVolume(Struct, frozen=True, tag=True):
@@ -116,5 +157,19 @@ class LabelNode(Struct, frozen=True, tag=True):
 
 
 Instruction = (
-    Bind | GetPod | EmitEvent | SetUnschedulable | Nominate | Preempt | BindVolume | SelectNode | LabelNode | Evict
+    Bind
+    | GetPod
+    | EmitEvent
+    | SetUnschedulable
+    | Nominate
+    | Preempt
+    | BindVolume
+    | SelectNode
+    | LabelNode
+    | Evict
+    | ReadLedger
+    | WriteLedger
+    | StartSurge
+    | EndSurge
+    | ResizePod
 )

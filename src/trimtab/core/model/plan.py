@@ -2,14 +2,21 @@
 
 from __future__ import annotations
 
+from collections.abc import Mapping
+
 from msgspec import Struct
 
 
 class Move(Struct, frozen=True, tag=True):
     """Evict this pod from its node, so that its replacement runs on the target.
 
-    `gain` is by how much the penalty of both nodes falls, `cost` what the disruption of this pod must be worth. Without a
-    target the replacement goes wherever its scheduler places it.
+    `gain` is by how much the penalty of both nodes falls, `cost` what the disruption of this pod must be worth, with the
+    reason if that is not what an ordinary pod costs. Without a target the replacement goes wherever its scheduler places
+    it. `could_choose` names the nodes, the target first, if there are several of which another scheduler may take any; then
+    `gain` is the least that any of them gains.
+
+    `promised` is the utilisation of source and target after the move, as shares of 1, each of its fullest resource; `relief`
+    is the gain by snapshot, whatever their number. Both are what the move is graded by.
     """
 
     uid: str
@@ -20,6 +27,10 @@ class Move(Struct, frozen=True, tag=True):
     reason: str
     gain: float
     cost: float
+    cost_reason: str = ""
+    could_choose: tuple[str, ...] = ()
+    promised: tuple[float, float] | None = None
+    relief: float | None = None
 
     @property
     def goes_to(self) -> str:
@@ -43,3 +54,4 @@ class Plan(Struct, frozen=True, tag=True):
     refusals: tuple[Refusal, ...] = ()
     penalty_before: float = 0.0
     penalty_after: float = 0.0
+    hot: Mapping[str, str] = {}  # the nodes that strategies suggest for their load, with the reason

@@ -21,6 +21,8 @@ SAFE_TO_EVICT = "cluster-autoscaler.kubernetes.io/safe-to-evict"
 SAFE_LOCAL_VOLUMES = "cluster-autoscaler.kubernetes.io/safe-to-evict-local-volumes"
 DO_NOT_DISRUPT = "karpenter.sh/do-not-disrupt"
 EVICT = "trimtab.dev/evict"  # an annotation or a label
+RESIZE = "trimtab.dev/resize"
+DELETION_COST = "controller.kubernetes.io/pod-deletion-cost"
 RESCHEDULING = "scheduler.alpha.kubernetes.io/rescheduling"  # a label
 
 
@@ -93,6 +95,8 @@ class Pod(Struct, frozen=True, gc=False):
     spec_error: str = ""
     preempted: bool = False  # a preemption victim, of any scheduler
     annotations: Mapping[str, str] = {}  # only those about eviction, and only values with a meaning
+    ready_since: float | None = None
+    restarts: int = 0  # of all containers
 
     @property
     def key(self) -> str:

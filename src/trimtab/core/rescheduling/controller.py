@@ -1,62 +1,59 @@
-"""The rescheduling controller: plans at its interval, and sees each move through.
+"""The rescheduling controller: plans at its interval, and lets `execution.py` carry the plans out.
 
-    planned ──Evict──▶ evicting ──done──▶ replacing ──replacement has a node──▶ (ended)
-                          │                   │
-                          └──failed───────────┴──nobody came in time──▶ (ended, longer hold)
-
-A replacement is nominated to the planned node, so that the scheduler tries that node first. Rivals, which only the simulator
-runs, evict by their own rules, and their evictions are not followed up.
+In `observe` mode plans are only told. Rivals, which only the simulator runs, evict by their own rules, and nobody follows
+their evictions up.
 """
 
 from __future__ import annotations
 
-from collections.abc import Iterator, Sequence
+from collections.abc import Callable, Iterator, Mapping, Sequence
 from dataclasses import replace
-from typing import ClassVar
-
-from msgspec import Struct
+from typing import Any, ClassVar
 
 from trimtab.core.controllers import Changed, Controller, EngineState, Output
-from trimtab.core.model.events import Event, EvictDone, EvictFailed, LeaseLost, PodUpserted, SettingsRead
-from trimtab.core.model.instructions import Evict, Nominate
-from trimtab.core.model.plan import Move, Plan
-from trimtab.core.model.pod import Pod
-from trimtab.core.rescheduling.guards import (
-    GuardContext,
-    OwnerSlot,
-    UnderWay,
-    cluster_refusal,
-    owner_slot,
-    refusal,
+from trimtab.core.model.events import (
+    Event,
+    EvictDone,
+    EvictFailed,
+    LeaseLost,
+    LedgerFailed,
+    LedgerRead,
+    LedgerWritten,
+    PauseChanged,
+    PodDeleted,
+    PodUpserted,
+    SettingsRead,
+    SurgeDone,
+    SurgeFailed,
 )
+from trimtab.core.model.instructions import Evict
+from trimtab.core.model.plan import Plan
+from trimtab.core.model.pod import Pod
+from trimtab.core.rescheduling.execution import NOT_READ, Execution
+from trimtab.core.rescheduling.guards import cluster_refusal
 from trimtab.core.rescheduling.objective import NodeLoad
+from trimtab.core.rescheduling.plan_history import PlanHistory
 from trimtab.core.rescheduling.planner import Planner
+from trimtab.core.rescheduling.remedies import Remedies
 from trimtab.core.rescheduling.rivals.rounds import RivalRounds
 from trimtab.core.rescheduling.settings import Mode, ReschedulingSettings
 from trimtab.core.rescheduling.strategies.interface import StrategyContext
-
-REPLACEMENT_TIMEOUT = 300.0
-
-
-class MoveUnderWay(Struct):
-    """A move whose replacement does not have a node yet."""
-
-    move: Move
-    slot: OwnerSlot
-    deadline: float
-    replacement: str = ""  # its UID
 
 
 class Rescheduling(Controller):
     """Idle without settings."""
 
-    listens_to: ClassVar[frozenset[type] | None] = frozenset({PodUpserted, SettingsRead, LeaseLost})
-    answers: ClassVar[frozenset[type]] = frozenset({EvictDone, EvictFailed})
+    listens_to: ClassVar[frozenset[type] | None] = frozenset({PodUpserted, PodDeleted, SettingsRead, LeaseLost})
+    answers: ClassVar[frozenset[type]] = frozenset(
+        {EvictDone, EvictFailed, LedgerRead, LedgerWritten, LedgerFailed, SurgeDone, SurgeFailed, PauseChanged}
+    )
+    gives_way: ClassVar[bool] = True
 
     def __init__(self, state: EngineState) -> None:
         self.state = state
-        self.under_way: dict[str, MoveUnderWay] = {}  # by the UID of the pod that leaves
-        self.holds: dict[OwnerSlot, float] = {}
+        self.execution = Execution(state)
+        self.history = PlanHistory()
+        self.remedies = Remedies()
         self._rival_rounds = RivalRounds()
         self._next_plan = 0.0
         self._planner: Planner | None = None
@@ -65,8 +62,9 @@ class Rescheduling(Controller):
 
     def fork(self, state: EngineState) -> Rescheduling:
         copied = Rescheduling(state)
-        copied.holds, copied._next_plan = self.holds.copy(), self._next_plan
-        copied._rival_rounds = self._rival_rounds.copy()
+        copied.execution, copied._next_plan = self.execution.fork(state), self._next_plan
+        copied._rival_rounds, copied.history = self._rival_rounds.copy(), self.history.copy()
+        copied.remedies = self.remedies.copy()
         return copied
 
     @property
@@ -74,77 +72,99 @@ class Rescheduling(Controller):
         return self.state.settings.rescheduling
 
     def _apply_settings(self) -> None:
-        self.state.cluster.load_store.keep_snapshots(self.settings is not None)
+        further = self.settings.capacities if self.settings is not None else {}
+        self.state.cluster.load_store.keep_snapshots(self.settings is not None, further)
 
     # --- what happens in the cluster
 
     def on_change(self, changed: Changed) -> Sequence[Output]:
-        event = changed.event
-        if isinstance(event, PodUpserted):
-            return self._pod_upserted(changed.after, event.at) if self.under_way else ()
+        event, execution = changed.event, self.execution
+        match event:
+            case PodUpserted():
+                assert isinstance(changed.after, Pod)
+                before = changed.before if isinstance(changed.before, Pod) else None
+                return execution.pod_upserted(before, changed.after, event.at)
+            case PodDeleted():
+                return execution.pod_deleted(event.uid, event.at)
+            case SettingsRead():
+                self._apply_settings()
+            case LeaseLost():
+                execution.stop()
         self._planner = None
-        if isinstance(event, SettingsRead):
-            self._apply_settings()
-        else:
-            self.under_way.clear()
-        return ()
-
-    def _pod_upserted(self, pod: object, now: float) -> Sequence[Output]:
-        assert isinstance(pod, Pod)
-        if pod.owner is None or pod.terminating:
-            return ()
-        slot = owner_slot(pod)
-        for uid, each in self.under_way.items():
-            if each.replacement == pod.uid or (not each.replacement and each.slot == slot and pod.pending):
-                if pod.node:
-                    del self.under_way[uid]
-                    return ()
-                if not each.replacement:
-                    each.replacement = pod.uid
-                    self.state.cluster.nominate(pod.uid, each.move.target)
-                    return (Nominate(pod.uid, pod.namespace, pod.name, each.move.target),)
-                return ()
         return ()
 
     def on_answer(self, answer: Event) -> Sequence[Output]:
-        if isinstance(answer, EvictFailed):
-            self.under_way.pop(answer.uid, None)
-        return ()
+        if isinstance(answer, PauseChanged):
+            self.execution.pause = answer.reason
+            return ()
+        settings = self.settings
+        if settings is None or not self.state.may_decide:
+            return ()
+        outputs = self._answers[type(answer)](answer)
+        return [*outputs, *self._plan_if_due(settings, answer.at)] if isinstance(answer, LedgerWritten) else outputs
+
+    @property
+    def _answers(self) -> Mapping[type[Event], Callable[[Any], Sequence[Output]]]:
+        execution = self.execution
+        return {
+            EvictDone: execution.evict_done,
+            EvictFailed: execution.evict_failed,
+            LedgerRead: execution.ledger_read,
+            LedgerWritten: execution.ledger_written,
+            LedgerFailed: execution.ledger_failed,
+            SurgeDone: execution.surge_done,
+            SurgeFailed: execution.surge_failed,
+        }
 
     # --- planning
 
     def tick(self, now: float) -> Sequence[Output]:
-        settings = self.settings
-        if settings is None or not self.state.may_decide or self._planner is not None or now < self._next_plan:
+        settings, self.history.now = self.settings, now
+        if settings is None or not self.state.may_decide:
             return ()
+        if not self._carries_out(settings):
+            return self._plan_if_due(settings, now)
+        assert self.state.term is not None
+        outputs = [*self.execution.lead(self.state.term), *self.execution.tick(now)]
+        return [*outputs, *self._plan_if_due(settings, now)]
+
+    @staticmethod
+    def _carries_out(settings: ReschedulingSettings) -> bool:
+        """Only then the ledger is needed."""
+        return settings.mode is Mode.AUTO and not settings.rivals
+
+    def _plan_if_due(self, settings: ReschedulingSettings, now: float) -> list[Output]:
+        """A plan that is to be carried out waits until the ledger was read for the first time."""
+        waits = self._carries_out(settings) and self.execution.problem == NOT_READ
+        if self._planner is not None or now < self._next_plan or waits:
+            return []
         self._next_plan = now + settings.interval
-        if settings.rivals:
-            return self._run_rivals(settings, now)
-        self.under_way = {uid: each for uid, each in self.under_way.items() if now < each.deadline}
-        self.holds = {slot: until for slot, until in self.holds.items() if now < until}
-        context = self._guard_context(settings, now)
+        return self._run_rivals(settings, now) if settings.rivals else self._start_plan(now)
+
+    def _start_plan(self, now: float) -> list[Output]:
+        context = self.execution.guard_context(now)
         refused = cluster_refusal(context)
         if refused is not None:
-            return (Plan(now, refusals=(refused,)),)
+            return [self._made(Plan(now, refusals=(refused,)))]
         frozen = replace(context, cluster=self.state.cluster.fork())  # the plan takes several turns
-        self._planner = Planner(frozen, self.state.settings.profile_of)
+        self._planner = Planner(frozen, self.state.settings.any_profile_of, self.state.settings.other_schedulers)
         self._steps = self._planner.steps()
-        return ()
+        return []
+
+    def _made(self, plan: Plan) -> Plan:
+        self.state.recorder.planned(plan)
+        return self.history.keep(plan)
 
     def _run_rivals(self, settings: ReschedulingSettings, now: float) -> list[Output]:
         cluster = self.state.cluster
         load = NodeLoad(cluster, settings.limits)
         plan = self._rival_rounds.plan(
-            StrategyContext(cluster, load, now, self.state.settings.profile_of), settings.rivals
+            StrategyContext(cluster, load, now, self.state.settings.any_profile_of), settings.rivals
         )
         if settings.mode is not Mode.AUTO:
             return [plan]
         pods = ((cluster.pods[move.uid], move.reason) for move in plan.moves)
         return [plan, *(Evict(pod.uid, pod.namespace, pod.name, reason) for pod, reason in pods)]
-
-    def _guard_context(self, settings: ReschedulingSettings, now: float) -> GuardContext:
-        under_way = {uid: UnderWay(each.slot, each.replacement) for uid, each in self.under_way.items()}
-        return GuardContext(self.state.cluster, settings, now, self.holds, under_way, self.state.forbidden)
 
     def has_work(self) -> bool:
         return self._planner is not None
@@ -157,24 +177,13 @@ class Rescheduling(Controller):
             if next(self._steps, self) is self:
                 self._planner = None
                 assert planner.plan is not None
-                return self._carry_out(planner.plan, now)
+                return self._carry_out(self._made(planner.plan), now)
         return ()
 
     def _carry_out(self, plan: Plan, now: float) -> list[Output]:
         settings = self.settings
         if settings is None or settings.mode is not Mode.AUTO:
             return [plan]
-        outputs: list[Output] = [plan]
-        for move in plan.moves:
-            outputs += self._evict(move, settings, now)
-        return outputs
-
-    def _evict(self, move: Move, settings: ReschedulingSettings, now: float) -> Sequence[Output]:
-        """Unless the cluster, or an earlier move of this plan, gives a guard a reason now."""
-        pod = self.state.cluster.pods.get(move.uid)
-        if pod is None or pod.node != move.source or refusal(self._guard_context(settings, now), pod) is not None:
-            return ()
-        slot = owner_slot(pod)
-        self.holds[slot] = now + settings.cooldown
-        self.under_way[move.uid] = MoveUnderWay(move, slot, now + REPLACEMENT_TIMEOUT)
-        return (Evict(pod.uid, pod.namespace, pod.name, move.reason),)
+        further = self.remedies.apply(self.state.cluster, plan, settings.remedies, self.state.recorder)
+        moves = self.execution.carry_out(plan, now) if settings.remedies.move else ()
+        return [plan, *further, *moves]

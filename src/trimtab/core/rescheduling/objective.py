@@ -19,6 +19,7 @@ from numpy.typing import NDArray
 
 from trimtab.core.cluster.cluster import Cluster
 from trimtab.core.load.snapshots import HOURLY, SnapshotTimes, common_times
+from trimtab.core.rescheduling.forecast import BySnapshots, Forecast, Forecaster, Snapshots
 from trimtab.core.tables import Bools, Floats, Index
 
 Array = NDArray[np.float32]
@@ -27,6 +28,7 @@ LIMIT = 0.8  # utilisation is scaled so that every resource has its limit here
 RAMP_FROM, RAMP_WIDTH = 0.78, 0.02
 LINEAR, QUADRATIC, EVENNESS = 3.0, 20.0, 0.1
 RECENT_WEIGHT, HOURLY_WEIGHT, DECAY = 60.0, 120.0, 0.5
+BY_SNAPSHOTS = BySnapshots()
 
 
 def penalties(load: Array, weights: Array) -> Array:
@@ -59,8 +61,8 @@ class NodeLoad:
     Computed when it is first asked for: most of the time no node is suggested, and nothing needs to be known of it.
     """
 
-    def __init__(self, cluster: Cluster, limits: Mapping[str, float]) -> None:
-        self.cluster, self.limits, self.resources = cluster, limits, tuple(limits)
+    def __init__(self, cluster: Cluster, limits: Mapping[str, float], forecaster: Forecaster = BY_SNAPSHOTS) -> None:
+        self.cluster, self.limits, self.resources, self._forecaster = cluster, limits, tuple(limits), forecaster
 
     @cached_property
     def times(self) -> SnapshotTimes:
@@ -68,7 +70,8 @@ class NodeLoad:
 
     @cached_property
     def weights(self) -> Array:
-        return snapshot_weights(len(self.times.recent), len(self.times.hourly))
+        """Of the snapshots, and of the further scenarios of a forecaster after them."""
+        return self._forecast.weights
 
     @cached_property
     def _slots(self) -> Index:
@@ -77,13 +80,20 @@ class NodeLoad:
         return np.flatnonzero(placed.in_use & np.isnan(placed.terminating_since) & (placed.row >= 0))
 
     @cached_property
+    def _snapshots(self) -> Snapshots:
+        store, times = self.cluster.load_store, self.times
+        usage = {name: store.filled_snapshots(name, times, self._slots) for name in self.resources}
+        return Snapshots(times, usage, snapshot_weights(len(times.recent), len(times.hourly)))
+
+    @cached_property
+    def _forecast(self) -> Forecast:
+        return self._forecaster.forecast(self._snapshots)
+
+    @cached_property
     def _pods(self) -> Mapping[str, Array]:
-        """Usage of these pods by resource, pod and snapshot."""
-        store = self.cluster.load_store
-        return {
-            name: store.snapshots[name].filled(self.times, self._slots, store.accounting[name].pods.mean[self._slots])
-            for name in self.resources
-        }
+        """Usage of these pods by resource, pod and scenario."""
+        usage, further = self._snapshots.usage, self._forecast.further
+        return {name: np.hstack([usage[name], further[name]]) for name in usage} if further else usage
 
     @cached_property
     def usage(self) -> Array:
@@ -102,8 +112,8 @@ class NodeLoad:
 
     @cached_property
     def per_unit(self) -> Array:
-        """By resource and row: what makes scaled utilisation of usage."""
-        capacity = np.stack([self.cluster.view.allocatable(name).astype(np.float64) for name in self.resources])
+        """By resource and row: what makes scaled utilisation of usage; 0 where a node has nothing of it."""
+        capacity = np.stack([self.cluster.view.usable(name) for name in self.resources])
         scale = LIMIT / np.array([[self.limits[name]] for name in self.resources])
         with np.errstate(divide="ignore"):
             return np.where(capacity > 0, scale / capacity, 0.0).astype(np.float32)
@@ -133,7 +143,8 @@ class NodeLoad:
     def fits(self, rows: Index, pods: PodLoad) -> Bools:
         """By pod and row: whether the row stays within all limits with the pod, as both were last seen."""
         newest = (self.usage[:, None, rows, 0] + pods.usage[:, :, None, 0]) * self.per_unit[:, None, rows]
-        return np.asarray((newest <= LIMIT).all(axis=0))
+        lacking = (self.per_unit[:, None, rows] == 0.0) & (pods.usage[:, :, None, 0] > 0.0)
+        return np.asarray(((newest <= LIMIT) & ~lacking).all(axis=0))
 
     def move(self, pod: PodLoad, source: int, target: int) -> None:
         """`pod` is a single one."""

@@ -52,7 +52,8 @@ def chunks(now: float, span: HistoryRange, steps: int) -> list[tuple[float, floa
 
 
 def _is_usage(query: Query) -> bool:
-    return query.unit is not Unit.RAW and query.statistic is Statistic.LATEST
+    """Usage of CPU and memory, and custom metrics of pods, which may be resources that a rescheduler limits."""
+    return query.statistic is Statistic.LATEST and (query.unit is not Unit.RAW or query.subject is Subject.PODS)
 
 
 async def _read_chunk(

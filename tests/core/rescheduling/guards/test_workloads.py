@@ -11,6 +11,7 @@ from tests.core.rescheduling.guards.replicas import NOW, budget, context, refuse
 from trimtab.core.model.objects import StatefulSet
 from trimtab.core.model.pod import Pod
 from trimtab.core.rescheduling.guards import GuardContext, UnderWay, owner_slot
+from trimtab.core.rescheduling.settings import Method
 
 FIRST, SECOND, THIRD = replicas(3)
 
@@ -72,10 +73,13 @@ def test_a_workload_that_misses_a_pod_loses_no_other() -> None:
 
 
 def test_the_last_ready_pod_stays() -> None:
-    """Without a budget; with one, that says whether it may go. A pod that is being moved is no longer there."""
+    """Without a budget, if it is evicted; with one, that says whether it may go. A pod that is being moved is no longer
+    there. Where the replacement comes first the last one may go."""
     expected = ("last replica", "it is the last ready pod of Deployment web, which has no disruption budget")
-    assert expected == refused(context(FIRST), FIRST)
-    assert expected == refused(context(FIRST, SECOND, under_way=moving(SECOND)), FIRST)
+    assert expected == refused(context(FIRST, settings={"method": Method.EVICTION}), FIRST)
+    assert expected == refused(context(FIRST, evicting=True), FIRST)
+    assert expected == refused(context(FIRST, SECOND, under_way=moving(SECOND), evicting=True), FIRST)
+    assert refused(context(FIRST), FIRST) is None
     assert refused(context(FIRST, budget()), FIRST) is None
 
 

@@ -16,12 +16,13 @@ from trimtab.core.rescheduling.guards.context import (
     ClusterGuard,
     Guard,
     GuardContext,
-    OwnerSlot,
     UnderWay,
+    can_surge,
     owner_slot,
+    workload_name,
 )
 
-__all__ = ["GuardContext", "OwnerSlot", "UnderWay", "cluster_refusal", "owner_slot", "refusal"]
+__all__ = ["GuardContext", "UnderWay", "can_surge", "cluster_refusal", "owner_slot", "refusal", "workload_name"]
 
 CLUSTER = "cluster"  # the subject of a refusal of all moves
 
@@ -52,6 +53,7 @@ GUARDS: Mapping[str, Guard] = {
 }
 
 CLUSTER_GUARDS: Mapping[str, ClusterGuard] = {
+    "stopped": cluster.stopped,
     "window": cluster.window,
     "unreadable kinds": cluster.unreadable_kinds,
     "unready nodes": cluster.unready_nodes,

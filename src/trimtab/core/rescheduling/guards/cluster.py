@@ -12,6 +12,11 @@ from trimtab.core.rescheduling.guards.context import GuardContext
 from trimtab.core.rescheduling.settings import GUARDED_KINDS
 
 
+def stopped(context: GuardContext) -> str:
+    """Somebody paused all moves, the ledger cannot be used, or replacements of earlier moves get no node."""
+    return context.stopped
+
+
 def window(context: GuardContext) -> str:
     return window_refusal(context.settings.windows, context.now)
 

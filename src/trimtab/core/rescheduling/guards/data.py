@@ -4,17 +4,15 @@ from __future__ import annotations
 
 from trimtab.core.cluster.node_selection import matching_any
 from trimtab.core.framework.volumes import claim_names
-from trimtab.core.model.pod import EVICT_ANYWAY, SAFE_LOCAL_VOLUMES, Pod
+from trimtab.core.model.pod import Pod
 from trimtab.core.model.storage import PersistentVolume, PersistentVolumeClaim
+from trimtab.core.rescheduling.disruption import lost_volumes
 from trimtab.core.rescheduling.guards.context import GuardContext
 
 
 def local_data(context: GuardContext, pod: Pod) -> str:
     """emptyDir and hostPath volumes, unless the pod says that they do not matter."""
-    if context.settings.allow_local_data or not pod.spec.local_volumes or EVICT_ANYWAY in pod.annotations:
-        return ""
-    safe = pod.annotations.get(SAFE_LOCAL_VOLUMES, "").split(",")
-    lost = [name for name in pod.spec.local_volumes if name not in safe]
+    lost = [] if context.settings.allow_local_data else lost_volumes(pod)
     return f"the data of its local volume {lost[0]} would be lost" if lost else ""
 
 

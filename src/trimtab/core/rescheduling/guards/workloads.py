@@ -9,7 +9,8 @@ import re
 
 from trimtab.core.model.objects import StatefulSet
 from trimtab.core.model.pod import Pod
-from trimtab.core.rescheduling.guards.context import GuardContext, Workload, is_available, owner_slot
+from trimtab.core.rescheduling.guards.context import GuardContext, Workload, can_surge, is_available, owner_slot
+from trimtab.core.rescheduling.settings import Method
 
 _ORDINAL = re.compile(r"-([0-9]{1,9})$")
 
@@ -73,8 +74,10 @@ def unavailable_pods(context: GuardContext, pod: Pod) -> str:
 
 
 def last_replica(context: GuardContext, pod: Pod) -> str:
-    """Unless a budget or the settings allow it, a workload never loses its last ready pod; a Job's has no replicas."""
-    allowed = context.settings.allow_last_replica or context.budgets(pod)
+    """Unless a budget or the settings allow it, or its replacement comes first, a workload never loses its last ready pod;
+    a Job's has no replicas."""
+    surges = context.settings.method is not Method.EVICTION and can_surge(pod) and not context.evicting
+    allowed = context.settings.allow_last_replica or surges or context.budgets(pod)
     if pod.owner is None or pod.owner.kind == "Job" or allowed:
         return ""
     workload = context.workload(pod)

@@ -18,9 +18,11 @@ from trimtab.core.model.pod import Pod
 from trimtab.core.model.resources import CPU, MEMORY, PODS
 from trimtab.core.model.setting import INT32, check_ranges, setting
 from trimtab.core.model.taints import tolerated
+from trimtab.core.rescheduling.disruption import qos_class
 from trimtab.core.rescheduling.rehearsal import Rehearsal
+from trimtab.core.rescheduling.rivals.default_evictor import AS_SHIPPED, DefaultEvictor, Evictor
 from trimtab.core.rescheduling.rivals.node_usage import NodeUsage, evict_until_enough
-from trimtab.core.rescheduling.rivals.thresholds import Thresholds, evictable, qos_class
+from trimtab.core.rescheduling.rivals.thresholds import Thresholds
 from trimtab.core.rescheduling.strategies.interface import RivalEviction, StrategyContext
 from trimtab.core.tables import Bools, Floats, Index
 
@@ -55,6 +57,7 @@ class DeschedulerLowNodeUtilization:
         0, "0, no limit, unless set: of evictions of all nodes in one round", between=(0, INT32)
     )
     node_fit: bool = setting(False, "false unless set: whether a pod must fit on another node")
+    evictor: DefaultEvictor = setting(AS_SHIPPED, omit_default=True)
 
     def __post_init__(self) -> None:
         check_ranges(self)
@@ -111,23 +114,41 @@ class DeschedulerLowNodeUtilization:
     def _evict(self, context: StrategyContext, nodes: NodeUsage, targets: Index, over: Bools) -> list[RivalEviction]:
         found: list[RivalEviction] = []
         headroom, may_evict = nodes.headroom(targets), self._may_evict(context, targets)
+        evictor = Evictor(self.evictor, context)
         for row in sorted(np.flatnonzero(over).tolist(), key=lambda row: (-nodes.usage[:, row].sum(), row)):
             node = context.cluster.view.nodes[row].name
-            pods = sorted(filter(evictable, context.cluster.on_node.get(node, {}).values()), key=_order)
-            limit = min(self.eviction_limit_per_node or np.inf, (self.eviction_limit or np.inf) - len(found))
-            evicted = self._from_node(context, nodes, row, headroom, filter(may_evict, pods), limit)
+            pods = sorted(filter(evictor.may_evict, context.cluster.on_node.get(node, {}).values()), key=_order)
+            most = min(self.eviction_limit_per_node or np.inf, (self.eviction_limit or np.inf) - len(found))
+            limit, fitting = min(most, evictor.left(node)), filter(may_evict, pods)
+            evicted = self._from_node(context, nodes, row, headroom, fitting, limit, evictor)
             found += [RivalEviction(pod.uid, f"{node} is overutilized") for pod in evicted]
         return found
 
     def _from_node(
-        self, context: StrategyContext, nodes: NodeUsage, row: int, headroom: Floats, pods: Iterable[Pod], limit: float
+        self,
+        context: StrategyContext,
+        nodes: NodeUsage,
+        row: int,
+        headroom: Floats,
+        pods: Iterable[Pod],
+        limit: float,
+        evictor: Evictor,
     ) -> list[Pod]:
+        def usage_of(pod: Pod) -> Floats | None:
+            usage = self._pod_usage(context, pod)
+            return usage if usage is not None and evictor.take(pod) else None
+
         if self.metrics_source != PROMETHEUS:
-            return evict_until_enough(nodes, row, headroom, pods, lambda pod: self._pod_usage(context, pod), limit)
+            return evict_until_enough(nodes, row, headroom, pods, usage_of, limit)
         if (headroom <= 0).any():
             return []
-        most = self.eviction_limit_per_node or 1  # what a pod uses is unknown, so nothing can be subtracted
-        return [pod for number, pod in enumerate(pods) if number < min(most, limit)]
+        most = min(self.eviction_limit_per_node or 1, limit)  # what a pod uses is unknown: nothing can be subtracted
+        evicted: list[Pod] = []
+        for pod in pods:
+            if len(evicted) >= most:
+                break
+            evicted += [pod] if evictor.take(pod) else []
+        return evicted
 
     def _pod_usage(self, context: StrategyContext, pod: Pod) -> Floats | None:
         if self.metrics_source == REQUESTS:

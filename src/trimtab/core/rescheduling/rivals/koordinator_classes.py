@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from trimtab.core.model.pod import Pod
-from trimtab.core.rescheduling.rivals.thresholds import BEST_EFFORT, qos_class
+from trimtab.core.rescheduling.disruption import BEST_EFFORT, qos_class
 
 CLASS_LABEL, QOS_LABEL = "koordinator.sh/priority-class", "koordinator.sh/qosClass"
 FREE, BATCH, MID, PROD = 1, 2, 3, 4

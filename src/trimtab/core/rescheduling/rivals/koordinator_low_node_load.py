@@ -24,11 +24,13 @@ from trimtab.core.model.duration import HOUR
 from trimtab.core.model.pod import Pod
 from trimtab.core.model.resources import CPU, MEMORY
 from trimtab.core.model.setting import INT32, check_ranges, setting
+from trimtab.core.rescheduling.disruption import qos_class
 from trimtab.core.rescheduling.rehearsal import as_evicted
 from trimtab.core.rescheduling.rivals.anomaly_detector import AnomalyCondition, AnomalyDetector, known_detector
+from trimtab.core.rescheduling.rivals.default_evictor import AS_SHIPPED, DefaultEvictor, Evictor
 from trimtab.core.rescheduling.rivals.koordinator_classes import priority_class, qos_order
 from trimtab.core.rescheduling.rivals.node_usage import NodeUsage, evict_until_enough
-from trimtab.core.rescheduling.rivals.thresholds import Thresholds, evictable, qos_class
+from trimtab.core.rescheduling.rivals.thresholds import Thresholds
 from trimtab.core.rescheduling.strategies.interface import RivalEviction, StrategyContext
 from trimtab.core.tables import Bools, Floats, Index
 
@@ -66,6 +68,7 @@ class KoordinatorLowNodeLoad:
     skip_check_expected_replicas: bool = setting(
         False, "false unless set: whether the only pod of an owner may be evicted"
     )
+    evictor: DefaultEvictor = setting(AS_SHIPPED, omit_default=True)
 
     def __post_init__(self) -> None:
         check_ranges(self)
@@ -158,7 +161,8 @@ class KoordinatorLowNodeLoad:
         self, context: StrategyContext, nodes: NodeUsage, targets: Index, sources: Sequence[int]
     ) -> list[RivalEviction]:
         found: list[RivalEviction] = []
-        headroom, workloads = nodes.headroom(targets), WorkloadLimits(context, self.skip_check_expected_replicas)
+        headroom, evictor = nodes.headroom(targets), Evictor(self.evictor, context)
+        workloads = WorkloadLimits(context, evictor, self.skip_check_expected_replicas)
         for row in sorted(sources, key=lambda row: (-_weighted_usage(context, nodes, row), row)):
             node = context.cluster.view.nodes[row].name
             removable = [pod for pod in context.cluster.on_node.get(node, {}).values() if workloads.may_evict(pod)]
@@ -167,7 +171,10 @@ class KoordinatorLowNodeLoad:
                 removable = [pod for pod in removable if self._fits(context, nodes, targets, pod, usage[pod.uid])]
             excess = np.maximum(nodes.usage[:, row] - nodes.high[:, row], 0.0)
             removable.sort(key=partial(_order, usage, excess))
-            usage_of, limit = partial(workloads.evict, usage), self.max_migrating_per_node or inf
+            usage_of, limit = (
+                partial(workloads.evict, usage),
+                min(self.max_migrating_per_node or inf, evictor.left(node)),
+            )
             evicted = evict_until_enough(nodes, row, headroom, removable, usage_of, limit)
             found += [RivalEviction(pod.uid, f"{node} is overutilized") for pod in evicted]
         return found
@@ -229,22 +236,22 @@ def usage_score(usage: Floats, excess: Floats) -> float:
 class WorkloadLimits:
     """How many pods of each owner may be evicted in one round; the only pod of an owner, if that is allowed."""
 
-    def __init__(self, context: StrategyContext, allow_single: bool) -> None:
-        self._fewest = 1 if allow_single else 2
+    def __init__(self, context: StrategyContext, evictor: Evictor, allow_single: bool) -> None:
+        self._evictor, self._fewest = evictor, 1 if allow_single else 2
         owned = (
             pod.owner.uid for pod in context.cluster.pods.values() if pod.owner is not None and pod.holds_resources
         )
         self._replicas, self._evicted = Counter(owned), Counter[str]()
 
     def may_evict(self, pod: Pod) -> bool:
-        if not evictable(pod) or pod.owner is None:
+        if pod.owner is None or not self._evictor.may_evict(pod):
             return False
         replicas = self._replicas[pod.owner.uid]
         return replicas >= self._fewest and self._evicted[pod.owner.uid] < max_migrating(replicas)
 
     def evict(self, usage: Mapping[str, Floats], pod: Pod) -> Floats | None:
         """The usage of a pod that is evicted now; None if its owner has lost enough of them."""
-        if pod.owner is None or not self.may_evict(pod):
+        if pod.owner is None or not self.may_evict(pod) or not self._evictor.take(pod):
             return None
         self._evicted[pod.owner.uid] += 1
         return usage[pod.uid]

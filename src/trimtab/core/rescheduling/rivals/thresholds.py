@@ -1,16 +1,11 @@
-"""Percentages by resource, and what both rivals ask of a pod before they evict it."""
+"""What both rivals compare: percentages by resource, and the QoS classes of pods."""
 
 from __future__ import annotations
 
 from dataclasses import dataclass
 
-from trimtab.core.model.pod import Pod
 from trimtab.core.model.resources import CPU, MEMORY, PODS
 from trimtab.core.model.setting import check_ranges, setting
-from trimtab.core.rescheduling.strategies.interface import replaceable
-
-SYSTEM_CRITICAL = 2_000_000_000  # the priority of system-cluster-critical
-BEST_EFFORT, BURSTABLE, GUARANTEED = 0, 1, 2
 
 
 @dataclass(frozen=True, slots=True)
@@ -27,18 +22,3 @@ class Thresholds:
     def percents(self) -> dict[str, float]:
         by_name = {CPU: self.cpu, MEMORY: self.memory, PODS: self.pods}
         return {name: percent for name, percent in by_name.items() if percent is not None}
-
-
-def evictable(pod: Pod) -> bool:
-    """As the default evictor has it: a controller replaces the pod elsewhere, and the system does not depend on it."""
-    return replaceable(pod) and not pod.terminating and not pod.finished and pod.priority < SYSTEM_CRITICAL
-
-
-def qos_class(pod: Pod) -> int:
-    """By the sums of all containers, which is exact for pods with one."""
-    requests, limits = dict(pod.requests.amounts), dict(pod.requests.limits)
-    asked = {name: requests.get(name, 0) for name in (CPU, MEMORY)}
-    limited = {name: limits.get(name, 0) for name in (CPU, MEMORY)}
-    if not any(asked.values()) and not any(limited.values()):
-        return BEST_EFFORT
-    return GUARANTEED if all(limited.values()) and limited == asked else BURSTABLE

@@ -86,12 +86,12 @@ class HotSpot:
 def snapshots_of(context: StrategyContext, resource: str) -> tuple[Floats, Floats]:
     """Utilisation by row: of the recent snapshots, newest first; and the highest at this time of day, NaN for none."""
     load, view = context.load, context.cluster.view
-    allocatable = view.allocatable(resource)
-    usage = load.usage[load.resources.index(resource)] / np.where(allocatable > 0, allocatable, np.inf)[:, None]
+    usable = view.usable(resource)
+    usage = load.usage[load.resources.index(resource)] / np.where(usable > 0, usable, np.inf)[:, None]
     recent, hourly = load.times
     ago = int(context.now // HOUR) - hourly
     same_hours = (ago >= HOURS_A_DAY - 1) & np.isin(ago % HOURS_A_DAY, (0, HOURS_A_DAY - 1))
-    earlier = usage[:, len(recent) :][:, same_hours]
+    earlier = usage[:, len(recent) : len(load.times)][:, same_hours]
     return usage[:, : len(recent)], earlier.max(axis=1) if earlier.shape[1] else np.full(len(usage), np.nan)
 
 

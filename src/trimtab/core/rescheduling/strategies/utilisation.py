@@ -9,9 +9,9 @@ from trimtab.core.tables import Bools, Floats, Index
 
 
 def expected_utilisation(view: View, resource: str) -> Floats:
-    """By the newest sample, with the pods that it does not show yet, as a share of allocatable; NaN where unknown."""
-    allocatable = view.allocatable(resource)
-    return np.asarray(view.load.expected(resource) / np.where(allocatable > 0, allocatable, np.nan))
+    """By the newest sample, with the pods that it does not show yet, as a share of what pods may use; NaN where unknown."""
+    usable = view.usable(resource)
+    return np.asarray(view.load.expected(resource) / np.where(usable > 0, usable, np.nan))
 
 
 def highest_first(chosen: Bools, values: Floats) -> list[int]:

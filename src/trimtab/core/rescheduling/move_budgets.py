@@ -1,0 +1,77 @@
+"""Budgets of moves: how many pods may be moved within a sliding window, in all, and by node, namespace, workload or zone."""
+
+from __future__ import annotations
+
+from collections.abc import Iterable, Mapping
+from dataclasses import dataclass
+from enum import StrEnum
+from types import MappingProxyType
+
+from trimtab.core.model.duration import format_duration
+from trimtab.core.model.ledger import MoveRecord
+
+
+class Scope(StrEnum):
+    """What the moves of a budget have in common; of a node and a zone those count that leave it."""
+
+    CLUSTER = "cluster"
+    NODE = "node"
+    NAMESPACE = "namespace"
+    WORKLOAD = "workload"
+    ZONE = "zone"
+
+
+def scope_key(scope: Scope, record: MoveRecord) -> str:
+    """Records with the same key share a budget of this scope."""
+    match scope:
+        case Scope.CLUSTER:
+            return "the cluster"
+        case Scope.NODE:
+            return f"node {record.source}"
+        case Scope.NAMESPACE:
+            return f"namespace {record.namespace}"
+        case Scope.WORKLOAD:
+            return f"{record.workload} of namespace {record.namespace}"
+        case Scope.ZONE:
+            return f"zone {record.zone}" if record.zone else ""
+
+
+@dataclass(frozen=True, slots=True)
+class Budget:
+    """At most so many moves in every window of so many seconds."""
+
+    moves: int
+    within: float
+
+    def __str__(self) -> str:
+        return f"{self.moves} moves within {format_duration(self.within)}"
+
+
+Budgets = Mapping[Scope, Budget]
+HOUR = 3600.0
+DEFAULT_BUDGETS: Budgets = MappingProxyType(
+    {
+        Scope.CLUSTER: Budget(100, HOUR),
+        Scope.ZONE: Budget(60, HOUR),
+        Scope.NAMESPACE: Budget(50, HOUR),
+        Scope.NODE: Budget(20, HOUR),
+        Scope.WORKLOAD: Budget(6, HOUR),
+    }
+)
+
+
+def spent_budget(budgets: Budgets, records: Iterable[MoveRecord], wanted: MoveRecord) -> str:
+    """The budget that allows no further move like the wanted one, in words; empty if all do.
+
+    Records with a time after the wanted one's, from a clock that was ahead, count as well.
+    """
+    counting = [each for each in records if each.counts and each.uid != wanted.uid]
+    for scope, budget in budgets.items():
+        key, since = scope_key(scope, wanted), wanted.at - budget.within
+        if key and sum(each.at > since and scope_key(scope, each) == key for each in counting) >= budget.moves:
+            return f"the budget of {key} is spent: {budget}"
+    return ""
+
+
+def longest_window(budgets: Budgets) -> float:
+    return max((each.within for each in budgets.values()), default=0.0)

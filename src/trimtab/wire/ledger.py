@@ -1,0 +1,89 @@
+"""The ledger of moves as a ConfigMap: the requests that read and write it, and what their answers mean.
+
+An update carries the resourceVersion that was read, so the API server refuses it if another process wrote the ledger since.
+"""
+
+from __future__ import annotations
+
+import msgspec
+from msgspec import Struct
+
+from trimtab.core.model.events import LedgerFailed, LedgerRead, LedgerWritten
+from trimtab.core.model.instructions import ReadLedger, WriteLedger
+from trimtab.core.model.ledger import LEDGER_VERSION, Ledger
+from trimtab.wire.decoding import UNREADABLE, read_status
+from trimtab.wire.outcomes import NOT_FOUND, Reply
+from trimtab.wire.requests import Request, json_request, quote
+
+LEDGER_NAME = "trimtab-moves"
+LEDGER_KEY = "ledger.json"
+
+
+class _Meta(Struct, frozen=True, rename="camel"):
+    resource_version: str = ""
+
+
+class _ConfigMap(Struct, frozen=True):
+    metadata: _Meta = _Meta()
+    data: dict[str, str] | None = None
+
+
+def read_ledger_request(namespace: str) -> Request:
+    return Request("GET", f"{_config_maps(namespace)}/{LEDGER_NAME}")
+
+
+def write_ledger_request(write: WriteLedger, namespace: str) -> Request:
+    """Fails with a conflict if it exists already, or was written since it was read."""
+    metadata = {"namespace": namespace, "name": LEDGER_NAME, "labels": {"app.kubernetes.io/name": "trimtab"}}
+    body = {
+        "apiVersion": "v1",
+        "kind": "ConfigMap",
+        "metadata": metadata | ({"resourceVersion": write.version} if write.version else {}),
+        "data": {LEDGER_KEY: msgspec.json.encode(write.ledger).decode()},
+    }
+    if not write.version:
+        return json_request("POST", _config_maps(namespace), body)
+    return json_request("PUT", f"{_config_maps(namespace)}/{LEDGER_NAME}", body)
+
+
+def _config_maps(namespace: str) -> str:
+    return f"/api/v1/namespaces/{quote(namespace)}/configmaps"
+
+
+def read_ledger_outcome(read: ReadLedger, reply: Reply, now: float, namespace: str) -> LedgerRead:
+    if reply.status == NOT_FOUND and read_status(reply.body).reason == "NotFound":
+        return LedgerRead(Ledger(), now)
+    where = f"ConfigMap {namespace}/{LEDGER_NAME}"
+    if not reply.succeeded:
+        return LedgerRead(None, now, problem=f"the ledger of moves, {where}, cannot be read: {reply.message}")
+    found, problem = decode_ledger(reply.body)
+    if found is None:
+        remedy = "repair it, or delete it if no move of the last hour matters: nothing is moved until then"
+        return LedgerRead(None, now, problem=f"{where} holds no ledger of moves that can be read ({problem}): {remedy}")
+    ledger, version = found
+    return LedgerRead(ledger, now, version)
+
+
+def decode_ledger(body: bytes) -> tuple[tuple[Ledger, str] | None, str]:
+    """The ledger and its resourceVersion in a ConfigMap; otherwise what is wrong with it."""
+    try:
+        found = msgspec.json.decode(body, type=_ConfigMap)
+        text = (found.data or {}).get(LEDGER_KEY)
+        if text is None:
+            return None, f"its data has no {LEDGER_KEY}"
+        ledger = msgspec.json.decode(text, type=Ledger)
+    except UNREADABLE as error:
+        return None, str(error)
+    if ledger.version != LEDGER_VERSION:
+        return None, f"its version is {ledger.version}, and this version of trimtab knows {LEDGER_VERSION}"
+    return (ledger, found.metadata.resource_version), ""
+
+
+def write_ledger_outcome(write: WriteLedger, reply: Reply, now: float) -> LedgerWritten | LedgerFailed:
+    try:
+        version = msgspec.json.decode(reply.body, type=_ConfigMap).metadata.resource_version
+    except UNREADABLE:
+        version = ""
+    if not reply.succeeded or not version:
+        return LedgerFailed(reply.message, now)
+    return LedgerWritten(version, now)

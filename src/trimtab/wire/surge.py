@@ -1,0 +1,245 @@
+"""One replica more for a while: reads a Deployment or ReplicaSet, says what forbids it, and builds the requests.
+
+The annotation says whom the further replica is for, and is written together with `spec.replicas`. So whoever takes over a
+move sees whether its workload has a further replica, and taking it back twice takes it back once.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterable
+
+import msgspec
+from msgspec import Struct
+
+from trimtab.core.model.instructions import EndSurge, StartSurge
+from trimtab.wire.decoding import UNREADABLE
+from trimtab.wire.quantity import QuantityError, nanos
+from trimtab.wire.requests import MERGE_PATCH, Request, json_request, quote
+
+SURGE = "trimtab.dev/surge-for"  # the UID of the pod that is to be replaced
+SURGE_REPLICAS = "trimtab.dev/surge-replicas"  # without the further one
+DELETION_COST = "controller.kubernetes.io/pod-deletion-cost"
+LOWEST_COST = str(-(1 << 31) + 1)
+RESOURCES = {"Deployment": "deployments", "ReplicaSet": "replicasets"}
+# Labels and annotations of tools that write the number of replicas back.
+GITOPS = {
+    "argocd.argoproj.io/tracking-id": "Argo CD",
+    "argocd.argoproj.io/instance": "Argo CD",
+    "kustomize.toolkit.fluxcd.io/name": "Flux",
+    "helm.toolkit.fluxcd.io/name": "Flux",
+}
+Quantities = dict[str, str | int | float]
+
+
+class _OwnerReference(Struct, frozen=True):
+    kind: str = ""
+    name: str = ""
+    controller: bool | None = None
+
+
+class _Meta(Struct, frozen=True, rename="camel"):
+    resource_version: str = ""
+    generation: int = 0
+    labels: dict[str, str] | None = None
+    annotations: dict[str, str] | None = None
+    owner_references: tuple[_OwnerReference, ...] | None = None
+
+
+class _Resources(Struct, frozen=True):
+    requests: Quantities | None = None
+    limits: Quantities | None = None
+
+
+class _Container(Struct, frozen=True):
+    resources: _Resources | None = None
+
+
+class _PodSpec(Struct, frozen=True):
+    containers: tuple[_Container, ...] = ()
+
+
+class _Template(Struct, frozen=True):
+    spec: _PodSpec = _PodSpec()
+
+
+class _Spec(Struct, frozen=True):
+    replicas: int | None = None
+    paused: bool | None = None
+    template: _Template = _Template()
+
+
+class _Status(Struct, frozen=True, rename="camel"):
+    observed_generation: int = 0
+    replicas: int = 0
+    ready_replicas: int = 0
+
+
+class Workload(Struct, frozen=True):
+    """What matters of a Deployment or ReplicaSet."""
+
+    metadata: _Meta = _Meta()
+    spec: _Spec = _Spec()
+    status: _Status = _Status()
+
+    @property
+    def replicas(self) -> int:
+        return 1 if self.spec.replicas is None else self.spec.replicas
+
+    @property
+    def surge_for(self) -> str:
+        return (self.metadata.annotations or {}).get(SURGE, "")
+
+    @property
+    def replicas_before(self) -> int | None:
+        text = (self.metadata.annotations or {}).get(SURGE_REPLICAS, "")
+        return int(text) if text.isascii() and text.isdecimal() and len(text) < 10 else None
+
+
+class _ScaleTarget(Struct, frozen=True):
+    kind: str = ""
+    name: str = ""
+
+
+class _AutoscalerSpec(Struct, frozen=True, rename="camel"):
+    scale_target_ref: _ScaleTarget = _ScaleTarget()
+
+
+class _NamedMeta(Struct, frozen=True):
+    name: str = ""
+
+
+class _Autoscaler(Struct, frozen=True):
+    metadata: _NamedMeta = _NamedMeta()
+    spec: _AutoscalerSpec = _AutoscalerSpec()
+
+
+class _AutoscalerList(Struct, frozen=True):
+    items: tuple[_Autoscaler, ...] = ()
+
+
+class _QuotaStatus(Struct, frozen=True):
+    hard: Quantities | None = None
+    used: Quantities | None = None
+
+
+class _Quota(Struct, frozen=True):
+    metadata: _NamedMeta = _NamedMeta()
+    status: _QuotaStatus = _QuotaStatus()
+
+
+class _QuotaList(Struct, frozen=True):
+    items: tuple[_Quota, ...] = ()
+
+
+def workload_request(surge: StartSurge | EndSurge) -> Request:
+    return Request("GET", _path(surge))
+
+
+def autoscalers_request(surge: StartSurge) -> Request:
+    return Request("GET", f"/apis/autoscaling/v2/namespaces/{quote(surge.namespace)}/horizontalpodautoscalers")
+
+
+def quotas_request(surge: StartSurge) -> Request:
+    return Request("GET", f"/api/v1/namespaces/{quote(surge.namespace)}/resourcequotas")
+
+
+def _path(surge: StartSurge | EndSurge) -> str:
+    resource = RESOURCES[surge.kind]
+    return f"/apis/apps/v1/namespaces/{quote(surge.namespace)}/{resource}/{quote(surge.workload)}"
+
+
+def decode_workload(body: bytes) -> Workload | None:
+    try:
+        return msgspec.json.decode(body, type=Workload)
+    except UNREADABLE:
+        return None
+
+
+def workload_obstacle(workload: Workload) -> str:
+    """Why the workload itself should not get a further replica now; empty if nothing speaks against it."""
+    meta, status = workload.metadata, workload.status
+    owner = next((each for each in meta.owner_references or () if each.controller), None)
+    if owner is not None:
+        return f"it belongs to {owner.kind} {owner.name}"
+    marks = {**(meta.labels or {}), **(meta.annotations or {})}
+    tool = next((name for key, name in GITOPS.items() if key in marks), "")
+    if tool:
+        return f"{tool} manages it, and would take the further replica back"
+    if workload.surge_for:
+        return "another pod of it is being replaced"
+    if workload.spec.paused:
+        return "its rollout is paused"
+    settled = status.observed_generation >= meta.generation and status.replicas == workload.replicas
+    if not settled or status.ready_replicas < workload.replicas:
+        return f"{status.ready_replicas} of its {workload.replicas} replicas are ready"
+    return ""
+
+
+def autoscaler_obstacle(surge: StartSurge, body: bytes) -> str:
+    try:
+        found = msgspec.json.decode(body, type=_AutoscalerList).items
+    except UNREADABLE as error:
+        return f"the HorizontalPodAutoscalers of its namespace cannot be read: {error}"
+    target = _ScaleTarget(surge.kind, surge.workload)
+    scaling = next((each.metadata.name for each in found if each.spec.scale_target_ref == target), "")
+    return f"HorizontalPodAutoscaler {scaling} sets its replicas" if scaling else ""
+
+
+def quota_obstacle(workload: Workload, body: bytes) -> str:
+    """A quota that has no room for one pod more."""
+    try:
+        quotas = msgspec.json.decode(body, type=_QuotaList).items
+        for quota in quotas:
+            used = quota.status.used or {}
+            for name, hard in (quota.status.hard or {}).items():
+                needed = _needed(workload, name)
+                if needed and nanos(used.get(name, 0)) + needed > nanos(hard):
+                    return f"quota {quota.metadata.name} has no room for a further pod: {name}"
+    except (*UNREADABLE, QuantityError) as error:
+        return f"the quotas of its namespace cannot be read: {error}"
+    return ""
+
+
+def _needed(workload: Workload, name: str) -> int:
+    """What one pod takes of a quota's resource, in units of 10^-9."""
+    if name in ("pods", "count/pods"):
+        return nanos(1)
+    kind, _, resource = name.partition(".") if "." in name else ("requests", "", name)
+    containers = workload.spec.template.spec.containers
+    if kind not in ("requests", "limits"):
+        return 0
+    return sum(nanos(amount) for each in containers for amount in _amounts(each, kind, resource))
+
+
+def _amounts(container: _Container, kind: str, resource: str) -> Iterable[str | int | float]:
+    found = container.resources or _Resources()
+    amounts = (found.limits if kind == "limits" else found.requests or found.limits) or {}
+    return (amounts[resource],) if resource in amounts else ()
+
+
+def start_request(surge: StartSurge, workload: Workload) -> Request:
+    """Refused if anything of the workload has changed since it was read."""
+    marks = {SURGE: surge.uid, SURGE_REPLICAS: str(workload.replicas)}
+    metadata = {"resourceVersion": workload.metadata.resource_version, "annotations": marks}
+    return json_request(
+        "PATCH", _path(surge), {"metadata": metadata, "spec": {"replicas": workload.replicas + 1}}, MERGE_PATCH
+    )
+
+
+def deletion_cost_request(surge: EndSurge) -> Request:
+    """The pod that a ReplicaSet gives up first, of those that are ready."""
+    path = f"/api/v1/namespaces/{quote(surge.namespace)}/pods/{quote(surge.leaves)}"
+    return json_request("PATCH", path, {"metadata": {"annotations": {DELETION_COST: LOWEST_COST}}}, MERGE_PATCH)
+
+
+def end_request(surge: EndSurge, workload: Workload) -> Request:
+    """Take the replica back, unless somebody has set another number since."""
+    metadata = {
+        "resourceVersion": workload.metadata.resource_version,
+        "annotations": {SURGE: None, SURGE_REPLICAS: None},
+    }
+    before = workload.replicas_before
+    body: dict[str, object] = {"metadata": metadata}
+    if before is not None and workload.replicas == before + 1:
+        body["spec"] = {"replicas": before}
+    return json_request("PATCH", _path(surge), body, MERGE_PATCH)
