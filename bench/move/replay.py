@@ -1,0 +1,148 @@
+"""Replays the load of each place on the machines, and measures what happens: heat, evictions, and pods that are not ready.
+
+At each step the pods are listed. What a ready pod uses is reported by the machine of its node, so that Prometheus, and through
+it both reschedulers, see the load where the pods really run. Heat is measured from the same numbers, not from Prometheus.
+
+    replay = Replay(cluster, workload, "turn-1", first)
+    replay.run(-300, 0)                 # without measuring
+    replay.run(0, 3600, note)           # measures; `note` is called every few minutes
+"""
+
+from __future__ import annotations
+
+import time
+from collections import Counter, defaultdict
+from collections.abc import Callable, Mapping
+from dataclasses import dataclass, field
+
+from bench.move.cluster import MoveCluster, application_of, is_ready
+from bench.move.workload import CORES, Place, Workload
+from tools.controlplane.client import Document, Documents
+from trimtab.core.model.duration import MINUTE
+
+HOT = 0.8  # of a node's CPU
+STEP_SECONDS = 0.5  # of real time
+NOTE_MINUTES = 5
+
+
+@dataclass
+class Measures:
+    """Of one turn, in simulated time."""
+
+    hot_node_seconds: float = 0.0
+    lost_pod_seconds: float = 0.0
+    replaced: int = 0
+    hot_now: int = 0
+    minute: float = 0.0
+
+
+@dataclass
+class Standing:
+    """A pod that holds a place."""
+
+    name: str
+    place: Place
+    node: str = ""
+
+
+@dataclass
+class Replay:
+    """The load of one turn."""
+
+    cluster: MoveCluster
+    workload: Workload
+    namespace: str
+    place_of: dict[str, Place]  # by pod name, also of pods that are gone
+    measures: Measures = field(default_factory=Measures)
+    _standing: dict[str, Standing] = field(default_factory=dict)  # by UID
+
+    def run(self, begins: float, ends: float, note: Callable[[Measures], None] | None = None) -> None:
+        """Replay from one simulated second to another; with `note` it is measured."""
+        scale, origin = self.cluster.scale, time.monotonic()
+        last, noted = begins, begins
+        while last < ends:
+            time.sleep(STEP_SECONDS)
+            now = min(begins + (time.monotonic() - origin) * scale.speed, ends)
+            pods = self.cluster.pods(self.namespace)
+            used = self._replay(pods, now)
+            if note is not None:
+                self._measure(pods, used, now, now - last)
+                if now >= noted + NOTE_MINUTES * MINUTE or now == ends:
+                    note(self.measures)
+                    noted = now
+            last = now
+
+    def end(self) -> None:
+        """The machines are idle again."""
+        for each in self._standing.values():
+            self.cluster.machines.end(each.node, self.namespace, each.name)
+        self._standing.clear()
+
+    def evictions(self) -> Counter[Place]:
+        """How many pods of each place were evicted, by the API server's audit log."""
+        found: Counter[Place] = Counter()
+        for event in self.cluster.rig.audit_events():
+            name = evicted_pod(event, self.namespace)
+            if name is not None and name in self.place_of:
+                found[self.place_of[name]] += 1
+        return found
+
+    def _replay(self, pods: Documents, now: float) -> Mapping[str, float]:
+        """Report what every ready pod uses; the cores used on each node."""
+        self._forget_departed(pods)
+        used: defaultdict[str, float] = defaultdict(float)
+        for pod in (each for each in pods if is_ready(each)):
+            standing = self._standing_of(pod)
+            if standing is None:
+                continue
+            standing.node = pod["spec"]["nodeName"]
+            cores = self.workload.cores(standing.place, now)
+            memory = self.workload.bytes_used(standing.place)
+            self.cluster.machines.run(standing.node, self.namespace, standing.name, cpu=cores, memory=memory)
+            used[standing.node] += cores
+        return used
+
+    def _forget_departed(self, pods: Documents) -> None:
+        """The places of pods that are gone, or are leaving, are free for their replacements."""
+        staying = {pod["metadata"]["uid"] for pod in pods if "deletionTimestamp" not in pod["metadata"]}
+        for uid in self._standing.keys() - staying:
+            gone = self._standing.pop(uid)
+            self.measures.replaced += 1
+            if gone.node:
+                self.cluster.machines.end(gone.node, self.namespace, gone.name)
+
+    def _standing_of(self, pod: Document) -> Standing | None:
+        """The pod at its place; a new one takes a free place of its Deployment, and has no load while there is none."""
+        uid, name = pod["metadata"]["uid"], pod["metadata"]["name"]
+        if uid not in self._standing:
+            place = self.place_of.get(name) or self._free_place(application_of(pod))
+            if place is None:
+                return None
+            self.place_of[name] = place
+            self._standing[uid] = Standing(name, place)
+        return self._standing[uid]
+
+    def _free_place(self, application: str) -> Place | None:
+        taken = {each.place for each in self._standing.values()}
+        free = (place for place in self.workload.places if place[0] == application and place not in taken)
+        return next(free, None)
+
+    def _measure(self, pods: Documents, used: Mapping[str, float], now: float, seconds: float) -> None:
+        ready = Counter(application_of(pod) for pod in pods if is_ready(pod))
+        missing = sum(max(each.replicas - ready[each.name], 0) for each in self.workload.applications)
+        self.measures.hot_now = sum(cores > HOT * CORES for cores in used.values())
+        self.measures.hot_node_seconds += self.measures.hot_now * seconds
+        self.measures.lost_pod_seconds += missing * seconds
+        self.measures.minute = now / MINUTE
+
+
+def evicted_pod(event: Document, namespace: str) -> str | None:
+    """The pod that an audit event says was evicted, if it was in this namespace; a dry run evicts nothing."""
+    about = event.get("objectRef", {})
+    if (about.get("resource"), about.get("subresource"), about.get("namespace")) != ("pods", "eviction", namespace):
+        return None
+    failed = event.get("responseStatus", {}).get("code", 0) >= 300
+    if failed or event.get("verb") != "create" or "dryRun=" in event.get("requestURI", ""):
+        return None
+    name: str = about["name"]
+    return name
