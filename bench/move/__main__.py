@@ -44,7 +44,7 @@ def parse(arguments: Sequence[str]) -> argparse.Namespace:
     parser.add_argument("--minutes", type=float, default=MINUTES, help=f"simulated minutes of a turn ({MINUTES:.0f})")
     parser.add_argument("--rounds", type=int, default=1, help="turns of each, every round with another seed (1)")
     parser.add_argument("--page", type=Path, help="write the table into this page")
-    parser.add_argument("--logs", type=Path, help="keep the logs of all processes in this folder")
+    parser.add_argument("--logs", type=Path, help="keep the logs of all processes in a new folder in this one")
     options = parser.parse_args(arguments)
     if not 1 <= options.speed <= 30:
         parser.error(f"--speed {options.speed:g}: use 1 to 30; plans would follow each other in less than ten seconds")
@@ -105,7 +105,7 @@ def main(arguments: Sequence[str]) -> int:
     run = partial(run_all, options, console=console)
     try:
         if options.logs:
-            results = run(options.logs.resolve())
+            results = run(options.logs.resolve() / time.strftime("%Y%m%d-%H%M%S"))
         else:
             with tempfile.TemporaryDirectory(prefix="trimtab-bench-move-") as workspace:
                 results = run(Path(workspace))

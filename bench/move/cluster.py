@@ -99,7 +99,12 @@ class MoveCluster:
         return self.rig.admin.list(f"/api/v1/namespaces/{namespace}/pods")
 
     def _bind(self, namespace: str, pod: str, target: str) -> None:
-        body = {"apiVersion": "v1", "kind": "Binding", "metadata": {"name": pod}, "target": {"kind": "Node", "name": target}}
+        body = {
+            "apiVersion": "v1",
+            "kind": "Binding",
+            "metadata": {"name": pod},
+            "target": {"kind": "Node", "name": target},
+        }
         self.rig.admin.call("POST", f"/api/v1/namespaces/{namespace}/pods/{pod}/binding", body)
 
     def _wait(self, met: Callable[[], bool], what: str) -> None:

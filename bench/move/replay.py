@@ -1,7 +1,7 @@
-"""Replays the load of each place on the machines, and measures what happens: heat, evictions, and pods that are not ready.
+"""Replays the load of each place on the machines, and measures what happens: heat, moves, and pods that are not ready.
 
-At each step the pods are listed. What a ready pod uses is reported by the machine of its node, so that Prometheus, and through
-it both reschedulers, see the load where the pods really run. Heat is measured from the same numbers, not from Prometheus.
+At each step the pods are listed. What a ready pod uses is reported by the machine of its node, so that Prometheus, and by it
+both reschedulers, see the load where the pods really run. Heat is measured from the same numbers, not from Prometheus. A pod that is ready before the one that it replaces has left takes over the load when that one leaves.
 
     replay = Replay(cluster, workload, "turn-1", first)
     replay.run(-300, 0)                 # without measuring
@@ -31,7 +31,7 @@ class Measures:
 
     hot_node_seconds: float = 0.0
     lost_pod_seconds: float = 0.0
-    replaced: int = 0
+    moved: Counter[Place] = field(default_factory=Counter)  # pods that left their place, for whatever reason
     hot_now: int = 0
     minute: float = 0.0
 
@@ -42,7 +42,7 @@ class Standing:
 
     name: str
     place: Place
-    node: str = ""
+    node: str
 
 
 @dataclass
@@ -58,19 +58,25 @@ class Replay:
 
     def run(self, begins: float, ends: float, note: Callable[[Measures], None] | None = None) -> None:
         """Replay from one simulated second to another; with `note` it is measured."""
-        scale, origin = self.cluster.scale, time.monotonic()
-        last, noted = begins, begins
+        origin, last, noted = time.monotonic(), begins, begins
         while last < ends:
             time.sleep(STEP_SECONDS)
-            now = min(begins + (time.monotonic() - origin) * scale.speed, ends)
-            pods = self.cluster.pods(self.namespace)
-            used = self._replay(pods, now)
-            if note is not None:
-                self._measure(pods, used, now, now - last)
-                if now >= noted + NOTE_MINUTES * MINUTE or now == ends:
-                    note(self.measures)
-                    noted = now
+            now = min(begins + (time.monotonic() - origin) * self.cluster.scale.speed, ends)
+            self.step(self.cluster.pods(self.namespace), now, 0.0 if note is None else now - last)
+            if note is not None and (now >= noted + NOTE_MINUTES * MINUTE or now == ends):
+                note(self.measures)
+                noted = now
             last = now
+
+    def step(self, pods: Documents, now: float, seconds: float) -> None:
+        """Report the load of these pods at a simulated time, and measure as many seconds of it."""
+        used = self._replay(pods, now)
+        ready = Counter(application_of(pod) for pod in pods if is_ready(pod))
+        missing = sum(max(each.replicas - ready[each.name], 0) for each in self.workload.applications)
+        self.measures.hot_now = sum(cores > HOT * CORES for cores in used.values())
+        self.measures.hot_node_seconds += self.measures.hot_now * seconds
+        self.measures.lost_pod_seconds += missing * seconds
+        self.measures.minute = now / MINUTE
 
     def end(self) -> None:
         """The machines are idle again."""
@@ -78,14 +84,9 @@ class Replay:
             self.cluster.machines.end(each.node, self.namespace, each.name)
         self._standing.clear()
 
-    def evictions(self) -> Counter[Place]:
-        """How many pods of each place were evicted, by the API server's audit log."""
-        found: Counter[Place] = Counter()
-        for event in self.cluster.rig.audit_events():
-            name = evicted_pod(event, self.namespace)
-            if name is not None and name in self.place_of:
-                found[self.place_of[name]] += 1
-        return found
+    def evictions(self) -> int:
+        """How many pods were evicted, by the API server's audit log."""
+        return sum(is_eviction(event, self.namespace) for event in self.cluster.rig.audit_events())
 
     def _replay(self, pods: Documents, now: float) -> Mapping[str, float]:
         """Report what every ready pod uses; the cores used on each node."""
@@ -95,7 +96,6 @@ class Replay:
             standing = self._standing_of(pod)
             if standing is None:
                 continue
-            standing.node = pod["spec"]["nodeName"]
             cores = self.workload.cores(standing.place, now)
             memory = self.workload.bytes_used(standing.place)
             self.cluster.machines.run(standing.node, self.namespace, standing.name, cpu=cores, memory=memory)
@@ -107,9 +107,8 @@ class Replay:
         staying = {pod["metadata"]["uid"] for pod in pods if "deletionTimestamp" not in pod["metadata"]}
         for uid in self._standing.keys() - staying:
             gone = self._standing.pop(uid)
-            self.measures.replaced += 1
-            if gone.node:
-                self.cluster.machines.end(gone.node, self.namespace, gone.name)
+            self.measures.moved[gone.place] += 1
+            self.cluster.machines.end(gone.node, self.namespace, gone.name)
 
     def _standing_of(self, pod: Document) -> Standing | None:
         """The pod at its place; a new one takes a free place of its Deployment, and has no load while there is none."""
@@ -119,7 +118,7 @@ class Replay:
             if place is None:
                 return None
             self.place_of[name] = place
-            self._standing[uid] = Standing(name, place)
+            self._standing[uid] = Standing(name, place, pod["spec"]["nodeName"])
         return self._standing[uid]
 
     def _free_place(self, application: str) -> Place | None:
@@ -127,22 +126,11 @@ class Replay:
         free = (place for place in self.workload.places if place[0] == application and place not in taken)
         return next(free, None)
 
-    def _measure(self, pods: Documents, used: Mapping[str, float], now: float, seconds: float) -> None:
-        ready = Counter(application_of(pod) for pod in pods if is_ready(pod))
-        missing = sum(max(each.replicas - ready[each.name], 0) for each in self.workload.applications)
-        self.measures.hot_now = sum(cores > HOT * CORES for cores in used.values())
-        self.measures.hot_node_seconds += self.measures.hot_now * seconds
-        self.measures.lost_pod_seconds += missing * seconds
-        self.measures.minute = now / MINUTE
 
-
-def evicted_pod(event: Document, namespace: str) -> str | None:
-    """The pod that an audit event says was evicted, if it was in this namespace; a dry run evicts nothing."""
+def is_eviction(event: Document, namespace: str) -> bool:
+    """Whether an audit event says that a pod in this namespace was evicted; a dry run evicts nothing."""
     about = event.get("objectRef", {})
     if (about.get("resource"), about.get("subresource"), about.get("namespace")) != ("pods", "eviction", namespace):
-        return None
+        return False
     failed = event.get("responseStatus", {}).get("code", 0) >= 300
-    if failed or event.get("verb") != "create" or "dryRun=" in event.get("requestURI", ""):
-        return None
-    name: str = about["name"]
-    return name
+    return not failed and event.get("verb") == "create" and "dryRun=" not in event.get("requestURI", "")

@@ -45,11 +45,13 @@ def descheduler_with(low: int, high: int) -> Start:
 
 
 def start_descheduler(cluster: MoveCluster, prometheus: Prometheus, name: str, low: int, high: int) -> Process:
-    """The real descheduler; it reads ca.crt in its working folder, that of the rig."""
+    """The real descheduler, in the folder of the rig, where it finds the certificate of the CA."""
     rig, policy = cluster.rig, cluster.rig.workspace / f"{name}.json"
     policy.write_text(json.dumps(descheduler_policy(prometheus.url, cluster.scale, low, high)))
     # It insists on a token for Prometheus, which asks for none.
-    rig.apply([{"apiVersion": "v1", "kind": "Secret", "metadata": SECRET, "stringData": {"prometheusAuthToken": "none"}}])
+    rig.apply(
+        [{"apiVersion": "v1", "kind": "Secret", "metadata": SECRET, "stringData": {"prometheusAuthToken": "none"}}]
+    )
     flags = {
         "policy-config-file": policy,
         "kubeconfig": rig.client_kubeconfig("descheduler", ADMINISTRATORS),

@@ -10,7 +10,14 @@ from statistics import mean
 
 from bench.move.turn import Result
 
-HEADS = ("who moves pods", "hot node-minutes", "evictions", "evicted more than once", "ready pod-seconds lost")
+HEADS = (
+    "who moves pods",
+    "hot node-minutes",
+    "pods moved",
+    "of these evicted",
+    "moved more than once",
+    "ready pod-seconds lost",
+)
 BEGIN, END = "<!-- the table of make bench-move -->", "<!-- its end -->"
 BETWEEN = re.compile(f"{re.escape(BEGIN)}.*{re.escape(END)}", re.DOTALL)
 
@@ -24,9 +31,8 @@ def rows(results: Mapping[str, Sequence[Result]]) -> list[tuple[str, ...]]:
     """One row for each title, with means over its rounds."""
     found = []
     for title, each in results.items():
-        means = mean_of(each)
-        values = (means.hot_node_minutes, means.evictions, means.evicted_again, means.lost_pod_seconds)
-        found.append((title, *(f"{value:,.0f}" if len(each) == 1 else f"{value:,.1f}" for value in values)))
+        digits = 0 if len(each) == 1 else 1
+        found.append((title, *(f"{value:,.{digits}f}" for value in astuple(mean_of(each)))))
     return found
 
 

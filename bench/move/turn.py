@@ -1,6 +1,6 @@
 """One turn of `make bench-move`: an hour of one rescheduler, or of none, beside a new kube-scheduler.
 
-    pods are created and bound ──▶ five minutes of metrics ──▶ the rescheduler starts, one hour is measured ──▶ all is deleted
+pods are created and bound ──▶ five minutes of metrics ──▶ the rescheduler starts, one hour is measured ──▶ all is deleted
 """
 
 from __future__ import annotations
@@ -29,10 +29,10 @@ class Result:
     """What one turn, or the mean of several, measured, in simulated time."""
 
     hot_node_minutes: float
-    evictions: float
-    evicted_again: float  # places of which more than one pod was evicted
+    moved: float  # pods that left, however they were made to
+    evicted: float
+    moved_again: float  # places that more than one pod left
     lost_pod_seconds: float
-    replaced: float  # pods that ended, for whatever reason
 
 
 Note = Callable[[str], None]
@@ -57,14 +57,17 @@ def take_turn(
         if process is not None:
             opened.callback(_stop, process)
         replay.run(0, minutes * MINUTE, lambda measures: _report(measures, process, note))
-        evictions = replay.evictions()
-        measures = replay.measures
+        return _result(replay)
+
+
+def _result(replay: Replay) -> Result:
+    measures = replay.measures
     return Result(
         hot_node_minutes=measures.hot_node_seconds / MINUTE,
-        evictions=evictions.total(),
-        evicted_again=sum(count > 1 for count in evictions.values()),
+        moved=measures.moved.total(),
+        evicted=replay.evictions(),
+        moved_again=sum(count > 1 for count in measures.moved.values()),
         lost_pod_seconds=measures.lost_pod_seconds,
-        replaced=measures.replaced,
     )
 
 
@@ -74,7 +77,7 @@ def _report(measures: Measures, process: Process | None, note: Note) -> None:
         raise RescheduleFailed(f"{process.log.name}: ended with {process.exit_code()}:\n{process.log_tail()}")
     note(
         f"minute {measures.minute:.0f}: {measures.hot_now} nodes hot, {measures.hot_node_seconds / MINUTE:.0f} "
-        f"hot node-minutes, {measures.replaced} pods replaced"
+        f"hot node-minutes, {measures.moved.total()} pods moved"
     )
 
 

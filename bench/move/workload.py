@@ -1,6 +1,6 @@
 """The applications of `make bench-move`: what they request, what each of their pods uses over time, where they start.
 
-Thirty Deployments with 150 pods on twenty nodes. All of it is drawn from one seed, and so the same in every turn. Requests are
+Thirty Deployments with 150 pods on twenty nodes, all of it drawn from one seed, and so the same in every turn. Requests are
 spread evenly over eighteen of the nodes, and two have just joined. What pods use differs from what they request, as it does
 everywhere: a third of the applications has a surge of 20 to 35 minutes within the hour, so that some nodes run hot and others
 do not.
@@ -90,12 +90,11 @@ class Workload:
 
     @cached_property
     def first_nodes(self) -> dict[Place, str]:
-        """Where the pods of each place start: each on the node with the fewest requests, then with the fewest siblings."""
+        """Where the pod of each place starts: siblings are spread first, then requests, as kube-scheduler does."""
         nodes = NODES - JOINED_LATE
         requested, siblings = np.zeros(nodes), np.zeros((nodes, APPLICATIONS))
         found: dict[Place, str] = {}
         for index, application in self._in_turn():
-            # As kube-scheduler does: siblings are spread first, then requests.
             best = int(np.lexsort((np.arange(nodes), requested, siblings[:, index]))[0])
             requested[best] += application.cpu
             place = (application.name, int(siblings[:, index].sum()))

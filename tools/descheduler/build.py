@@ -14,6 +14,7 @@ from tools.controlplane import build
 
 HERE = Path(__file__).resolve().parent
 PACKAGE = "sigs.k8s.io/descheduler"
+CA_FILE = "ca.crt"
 DESCHEDULER = build.Module("descheduler", HERE, (build.Program("descheduler", f"{PACKAGE}/cmd/descheduler"),))
 
 
@@ -37,5 +38,10 @@ def _compile(target: Path) -> None:
     build.log_progress("building the descheduler, once: some minutes")
     go, program = build.go_command(), DESCHEDULER.programs[0]
     build.fetch_modules(go, DESCHEDULER)
-    version = f"-X {PACKAGE}/pkg/version.version=v{descheduler_version()}"
-    build.compile_program(go, DESCHEDULER.source, target / program.name, program, version)
+    build.compile_program(go, DESCHEDULER.source, target / program.name, program, _linker_variables())
+
+
+def _linker_variables() -> str:
+    """Its version; and the file of the CA for Prometheus, in its working folder instead of in a pod's file system."""
+    values = {"version.version": f"v{descheduler_version()}", "descheduler/client.K8sPodCAFilePath": CA_FILE}
+    return " ".join(f"-X {PACKAGE}/pkg/{name}={value}" for name, value in values.items())
