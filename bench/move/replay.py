@@ -1,7 +1,8 @@
 """Replays the load of each place on the machines, and measures what happens: heat, moves, and pods that are not ready.
 
 At each step the pods are listed. What a ready pod uses is reported by the machine of its node, so that Prometheus, and by it
-both reschedulers, see the load where the pods really run. Heat is measured from the same numbers, not from Prometheus. A pod that is ready before the one that it replaces has left takes over the load when that one leaves.
+both reschedulers, see the load where the pods really run. Heat is measured from the same numbers, not from Prometheus. A
+pod that is ready before the one that it replaces has left takes over the load when that one leaves.
 
     replay = Replay(cluster, workload, "turn-1", first)
     replay.run(-300, 0)                 # without measuring

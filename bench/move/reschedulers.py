@@ -8,7 +8,7 @@ from __future__ import annotations
 
 import json
 import sys
-from collections.abc import Callable
+from collections.abc import Callable, Mapping
 from dataclasses import dataclass
 from http.client import HTTPConnection
 from pathlib import Path
@@ -19,7 +19,9 @@ from tools.controlplane.client import Document
 from tools.controlplane.process import Process, free_port, wait_ready
 from tools.controlplane.prometheus import Prometheus
 from tools.descheduler.build import build_descheduler
+from trimtab.core.load.settings import LoadSettings
 from trimtab.core.model.duration import MINUTE
+from trimtab.core.rescheduling.settings import ReschedulingSettings
 
 ROOT = Path(__file__).resolve().parents[2]
 INTERVAL, RATE_WINDOW = 5 * MINUTE, 2 * MINUTE
@@ -93,45 +95,55 @@ def descheduler_policy(url: str, scale: TimeScale, low: int, high: int) -> Docum
     }
 
 
-def start_trimtab(cluster: MoveCluster, prometheus: Prometheus, name: str) -> Process:
-    """Trimtab's rescheduler alone, with its defaults; kube-scheduler places the pods."""
+def trimtab_with(**settings: object) -> Start:
+    """Trimtab's rescheduler with these settings of the section `rescheduling`."""
+    return lambda cluster, prometheus, name: start_trimtab(cluster, prometheus, name, settings)
+
+
+def start_trimtab(cluster: MoveCluster, prometheus: Prometheus, name: str, settings: Document) -> Process:
+    """The rescheduler alone, in a process of its own; kube-scheduler places the pods."""
     rig, url = cluster.rig, f"http://127.0.0.1:{free_port()}"
     rig.ensure_namespace("trimtab")
-    config = rig.workspace / f"{name}.yaml"
-    kubeconfig = rig.client_kubeconfig("trimtab", ADMINISTRATORS)
-    documents = (scheduler_document(kubeconfig), trimtab_document(prometheus.url, cluster.scale))
-    config.write_text("\n---\n".join(map(json.dumps, documents)))
+    config = rig.workspace / f"{name}.json"
+    config.write_text(json.dumps(trimtab_document(prometheus.url, cluster.scale, settings)))
+    flags = {
+        "config": config,
+        "controllers": "rescheduler",
+        "kubeconfig": rig.client_kubeconfig("trimtab", ADMINISTRATORS),
+        "serve": url.removeprefix("http://"),
+    }
     command = [sys.executable, "-m", "bench.move.compressed_trimtab", str(cluster.scale.speed), "run"]
-    command += ["--config", str(config), "--controllers", "rescheduler", "--serve", url.removeprefix("http://")]
+    command += [f"--{flag}={value}" for flag, value in flags.items()]
     paths = {"PYTHONPATH": f"{ROOT / 'src'}:{ROOT}"}
     process = Process(command, rig.workspace / f"{name}.log", paths, url)
     return wait_ready(process, lambda: _is_ready(url))
 
 
-def scheduler_document(kubeconfig: Path) -> Document:
-    """What Trimtab must know of the scheduler that places the pods: kube-scheduler's default profile."""
-    return {
-        "apiVersion": "kubescheduler.config.k8s.io/v1",
-        "kind": "KubeSchedulerConfiguration",
-        "clientConnection": {"kubeconfig": str(kubeconfig)},
-        "profiles": [{"schedulerName": "default-scheduler"}],
+def trimtab_document(url: str, scale: TimeScale, settings: Document | None = None) -> Document:
+    """Trimtab with its defaults, each time divided by the speed, and these settings of the rescheduler."""
+    load, moves = LoadSettings(), ReschedulingSettings(interval=INTERVAL)
+    trusted = {"freshFor": load.fresh, "staleAfter": load.stale, "window": load.window}
+    times = {"interval": moves.interval, "cooldown": moves.cooldown, "minPodAge": moves.min_pod_age}
+    times |= {"settleTime": moves.settle_time, "maxMetricsAge": moves.max_metrics_age}
+    budgets = {
+        str(scope): {"moves": each.moves, "within": scale.duration(each.within)}
+        for scope, each in moves.budgets.items()
     }
-
-
-def trimtab_document(url: str, scale: TimeScale) -> Document:
-    """The defaults of Trimtab, each time divided by the speed."""
-    times = {"interval": INTERVAL, "cooldown": 30 * MINUTE, "minPodAge": 5 * MINUTE}
-    times |= {"settleTime": 2 * MINUTE, "maxMetricsAge": 3 * MINUTE}
-    load = {"freshFor": 2 * MINUTE, "staleAfter": 5 * MINUTE, "window": 15 * MINUTE}
     polled = dict.fromkeys(("interval", "timeout"), scale.duration(SCRAPE_SECONDS))
     source = {"url": url, **polled, "rateWindow": scale.duration(RATE_WINDOW)}
+    rescheduling = {"mode": "auto", **_durations(scale, times), "budgets": budgets, **(settings or {})}
     return {
         "apiVersion": "trimtab.dev/v1alpha1",
         "kind": "TrimtabConfiguration",
         "sources": [{"name": "main", "prometheus": source}],
-        "load": {name: scale.duration(seconds) for name, seconds in load.items()},
-        "rescheduling": {"mode": "auto", **{name: scale.duration(seconds) for name, seconds in times.items()}},
+        "load": _durations(scale, trusted),
+        "rescheduling": rescheduling,
+        "logging": {"format": "json"},
     }
+
+
+def _durations(scale: TimeScale, times: Mapping[str, float]) -> dict[str, str]:
+    return {name: scale.duration(seconds) for name, seconds in times.items()}
 
 
 def _is_ready(url: str) -> bool:
@@ -147,5 +159,6 @@ TURNS = (
     Turn("none", "nobody"),
     Turn("descheduler", "descheduler, 20/50", descheduler_with(20, 50)),
     Turn("descheduler-tuned", "descheduler, 50/80", descheduler_with(50, 80)),
-    Turn("trimtab", "Trimtab", start_trimtab),
+    Turn("trimtab", "Trimtab", trimtab_with()),
+    Turn("trimtab-eviction", "Trimtab, `method: eviction`", trimtab_with(method="eviction")),
 )

@@ -14,7 +14,7 @@ import pytest
 
 from bench.move.compressed_trimtab import COMPRESSED, compress
 from bench.move.replay import Replay, is_eviction
-from bench.move.reschedulers import descheduler_policy, scheduler_document, trimtab_document
+from bench.move.reschedulers import descheduler_policy, trimtab_document
 from bench.move.table import BEGIN, END, markdown, write_into
 from bench.move.timescale import TimeScale
 from bench.move.turn import Result
@@ -151,15 +151,13 @@ def test_both_get_the_same_times() -> None:
     assert ("20s", "120s") == (ours["rescheduling"]["interval"], ours["rescheduling"]["cooldown"])
 
 
-def test_trimtabs_times_are_its_defaults(tmp_path: Path) -> None:
+def test_trimtabs_times_are_its_defaults() -> None:
     """At a speed of 1 the file changes nothing but the mode."""
-    documents = (scheduler_document(tmp_path / "kubeconfig"), trimtab_document("http://x", TimeScale(1)))
-    text = "\n---\n".join(map(json.dumps, documents))
-    settings = parse(text, "bench.yaml").settings
-    plain = {**documents[1], "load": {}, "rescheduling": {"mode": "auto"}}
-    default = parse("\n---\n".join(map(json.dumps, (documents[0], plain))), "bench.yaml").settings
-    assert default.rescheduling == settings.rescheduling
-    assert default.load == settings.load
+    document = trimtab_document("http://x", TimeScale(1))
+    plain = {**document, "load": {}, "rescheduling": {"mode": "auto"}}
+    written, default = (parse(json.dumps(each), "bench.yaml").settings for each in (document, plain))
+    assert default.rescheduling == written.rescheduling
+    assert default.load == written.load
 
 
 def test_compressed_time(monkeypatch: pytest.MonkeyPatch) -> None:
