@@ -18,7 +18,7 @@ from bench.move.timescale import TimeScale
 from tools.controlplane.client import Document
 from tools.controlplane.process import Process, free_port, wait_ready
 from tools.controlplane.prometheus import Prometheus
-from tools.descheduler.build import build_descheduler
+from tools.descheduler.build import CA_FILE_VARIABLE, build_descheduler
 from trimtab.core.load.settings import LoadSettings
 from trimtab.core.model.duration import MINUTE
 from trimtab.core.rescheduling.settings import ReschedulingSettings
@@ -47,7 +47,7 @@ def descheduler_with(low: int, high: int) -> Start:
 
 
 def start_descheduler(cluster: MoveCluster, prometheus: Prometheus, name: str, low: int, high: int) -> Process:
-    """The real descheduler, in the folder of the rig, where it finds the certificate of the CA."""
+    """The real descheduler with this policy."""
     rig, policy = cluster.rig, cluster.rig.workspace / f"{name}.json"
     policy.write_text(json.dumps(descheduler_policy(prometheus.url, cluster.scale, low, high)))
     # It insists on a token for Prometheus, which asks for none.
@@ -64,9 +64,9 @@ def start_descheduler(cluster: MoveCluster, prometheus: Prometheus, name: str, l
         "tls-private-key-file": rig.credentials.server_key,
         "v": 3,
     }
-    command = ["/usr/bin/env", "-C", str(rig.workspace), str(build_descheduler())]
-    command += [f"--{flag}={value}" for flag, value in flags.items()]
-    process = Process(command, rig.workspace / f"{name}.log", {}, f"https://127.0.0.1:{port}")
+    command = [str(build_descheduler()), *(f"--{flag}={value}" for flag, value in flags.items())]
+    environment = {CA_FILE_VARIABLE: str(rig.credentials.ca_file)}
+    process = Process(command, rig.workspace / f"{name}.log", environment, f"https://127.0.0.1:{port}")
     return wait_ready(process, lambda: bool(rig.scrape(process, "/healthz")))
 
 

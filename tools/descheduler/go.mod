@@ -2,7 +2,10 @@ module trimtab.invalid/descheduler
 
 go 1.26.0
 
-tool sigs.k8s.io/descheduler/cmd/descheduler
+require (
+	k8s.io/component-base v0.36.1
+	sigs.k8s.io/descheduler v0.36.0
+)
 
 require (
 	cel.dev/expr v0.25.1 // indirect
@@ -99,7 +102,6 @@ require (
 	k8s.io/apimachinery v0.36.1 // indirect
 	k8s.io/apiserver v0.36.1 // indirect
 	k8s.io/client-go v0.36.1 // indirect
-	k8s.io/component-base v0.36.1 // indirect
 	k8s.io/component-helpers v0.36.1 // indirect
 	k8s.io/klog/v2 v2.140.0 // indirect
 	k8s.io/kms v0.36.1 // indirect
@@ -108,7 +110,6 @@ require (
 	k8s.io/streaming v0.36.1 // indirect
 	k8s.io/utils v0.0.0-20260507154919-ff6756f316d2 // indirect
 	sigs.k8s.io/apiserver-network-proxy/konnectivity-client v0.34.0 // indirect
-	sigs.k8s.io/descheduler v0.36.0 // indirect
 	sigs.k8s.io/json v0.0.0-20250730193827-2d320260d730 // indirect
 	sigs.k8s.io/randfill v1.0.0 // indirect
 	sigs.k8s.io/structured-merge-diff/v6 v6.3.2 // indirect
