@@ -15,6 +15,7 @@ import time
 from collections import Counter, defaultdict
 from collections.abc import Callable, Mapping
 from dataclasses import dataclass, field
+from datetime import datetime
 
 from bench.move.cluster import MoveCluster, application_of, is_ready
 from bench.move.workload import CORES, Place, Workload
@@ -85,9 +86,10 @@ class Replay:
             self.cluster.machines.end(each.node, self.namespace, each.name)
         self._standing.clear()
 
-    def evictions(self) -> int:
-        """How many pods were evicted, by the API server's audit log."""
-        return sum(is_eviction(event, self.namespace) for event in self.cluster.rig.audit_events())
+    def evictions(self, until: float) -> int:
+        """How many pods were evicted until this time, by the API server's audit log."""
+        events = self.cluster.rig.audit_events()
+        return sum(is_eviction(event, self.namespace) and received_at(event) <= until for event in events)
 
     def _replay(self, pods: Documents, now: float) -> Mapping[str, float]:
         """Report what every ready pod uses; the cores used on each node."""
@@ -135,3 +137,8 @@ def is_eviction(event: Document, namespace: str) -> bool:
         return False
     failed = event.get("responseStatus", {}).get("code", 0) >= 300
     return not failed and event.get("verb") == "create" and "dryRun=" not in event.get("requestURI", "")
+
+
+def received_at(event: Document) -> float:
+    """When the API server got the request, in seconds since 1970."""
+    return datetime.fromisoformat(event["requestReceivedTimestamp"]).timestamp()

@@ -160,5 +160,6 @@ TURNS = (
     Turn("descheduler", "descheduler, 20/50", descheduler_with(20, 50)),
     Turn("descheduler-tuned", "descheduler, 50/80", descheduler_with(50, 80)),
     Turn("trimtab", "Trimtab", trimtab_with()),
-    Turn("trimtab-eviction", "Trimtab, `method: eviction`", trimtab_with(method="eviction")),
+    Turn("trimtab-eager", "Trimtab, eager", trimtab_with(eagerness="eager")),
+    Turn("trimtab-eviction", "Trimtab, eviction", trimtab_with(method="eviction")),
 )

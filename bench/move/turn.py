@@ -5,6 +5,7 @@ pods are created and bound ──▶ five minutes of metrics ──▶ the resch
 
 from __future__ import annotations
 
+import time
 from collections.abc import Callable
 from contextlib import ExitStack
 from dataclasses import dataclass
@@ -57,15 +58,15 @@ def take_turn(
         if process is not None:
             opened.callback(_stop, process)
         replay.run(0, minutes * MINUTE, lambda measures: _report(measures, process, note))
-        return _result(replay)
+        return _result(replay, time.time())
 
 
-def _result(replay: Replay) -> Result:
+def _result(replay: Replay, ended: float) -> Result:
     measures = replay.measures
     return Result(
         hot_node_minutes=measures.hot_node_seconds / MINUTE,
         moved=measures.moved.total(),
-        evicted=replay.evictions(),
+        evicted=replay.evictions(ended),
         moved_again=sum(count > 1 for count in measures.moved.values()),
         lost_pod_seconds=measures.lost_pod_seconds,
     )

@@ -13,7 +13,7 @@ from typing import Any, cast
 import pytest
 
 from bench.move.compressed_trimtab import COMPRESSED, compress
-from bench.move.replay import Replay, is_eviction
+from bench.move.replay import Replay, is_eviction, received_at
 from bench.move.reschedulers import descheduler_policy, trimtab_document
 from bench.move.table import BEGIN, END, markdown, write_into
 from bench.move.timescale import TimeScale
@@ -140,6 +140,11 @@ def test_evictions_are_those_that_the_api_server_has_carried_out(change: Json, c
         "responseStatus": {"code": 201},
     }
     assert counted == is_eviction({**event, **change}, "bench")
+
+
+def test_evictions_after_the_end_are_told_from_those_before() -> None:
+    """By the time at which the API server got the request."""
+    assert 1767225600.25 == received_at({"requestReceivedTimestamp": "2026-01-01T00:00:00.250000Z"})
 
 
 def test_both_get_the_same_times() -> None:
