@@ -22,6 +22,7 @@ from trimtab.core.rescheduling.objective import NodeLoad
 from trimtab.core.rescheduling.plan_history import PastPlan
 from trimtab.core.rescheduling.rehearsal import Rehearsal
 from trimtab.core.rescheduling.strategies.interface import AvoidsTargets, StrategyContext, Suggestion, replaceable
+from trimtab.core.rescheduling.strategy_record import STRATEGY_RECORD
 from trimtab.core.tables import Bools
 
 PODS_SHOWN = 20  # of those that no guard refuses, by gain
@@ -101,12 +102,18 @@ def outlook_of(guards: GuardContext, profile_of: ProfileOf, node: str) -> NodeOu
     found = [each for several in suggestions.values() for each in several]
     uses = tuple(_use(cluster, row, name, limit) for name, limit in settings.limits.items())
     known = all(each.usage is not None for each in uses)
-    pods, more = _outlooks(context, guards, profile_of, row) if known else ((), 0)
+    cost = settings.required_gain * min((guards.standing(each).margin for each in found), default=1.0)
+    pods, more = _outlooks(context, guards, profile_of, row, cost) if known else ((), 0)
     refused = cluster_refusal(guards)
+    answers = (
+        f"no pod is moved at all: {refused.guard}: {refused.reason}" if refused else "",
+        _paused(guards, found),
+        _verdict(node, uses, found, pods),
+    )
     return NodeOutlook(
         node,
         settings.mode.value,
-        f"no pod is moved at all: {refused.guard}: {refused.reason}" if refused else _verdict(node, uses, found, pods),
+        next(filter(None, answers)),
         uses,
         float(load.penalty[row]) if known else None,
         tuple(_suggested(cluster, each) for each in found),
@@ -126,6 +133,12 @@ def _use(cluster: Cluster, row: int, resource: str, limit: float) -> LimitedUse:
 def _suggested(cluster: Cluster, suggestion: Suggestion) -> Suggested:
     names = tuple(sorted(cluster.pods[uid].key for uid in suggestion.pods))
     return Suggested(suggestion.strategy, suggestion.reason, names)
+
+
+def _paused(guards: GuardContext, suggestions: list[Suggestion]) -> str:
+    """Why the strategies that suggest the node suggest in vain; empty unless all do."""
+    reasons = dict.fromkeys(guards.standing(each).paused for each in suggestions)
+    return f"no pod leaves it: {STRATEGY_RECORD}: {'; '.join(reasons)}" if reasons and all(reasons) else ""
 
 
 def _verdict(node: str, uses: Iterable[LimitedUse], suggestions: list[Suggestion], pods: tuple[PodOutlook, ...]) -> str:
@@ -153,20 +166,20 @@ def _verdict(node: str, uses: Iterable[LimitedUse], suggestions: list[Suggestion
 
 
 def _outlooks(
-    context: StrategyContext, guards: GuardContext, profile_of: ProfileOf, row: int
+    context: StrategyContext, guards: GuardContext, profile_of: ProfileOf, row: int, cost: float
 ) -> tuple[tuple[PodOutlook, ...], int]:
     """Movable pods with the largest relief first, then those that guards refuse; and how many more are movable."""
     here = guards.cluster.on_node.get(guards.cluster.view.nodes[row].name, {}).values()
     answers = [(pod, refusal(guards, pod)) for pod in here]
     stay = [PodOutlook(pod.key, each.guard, each.reason) for pod, each in answers if each is not None]
     movable = [pod for pod, each in answers if each is None]
-    shown = list(_best_moves(context, guards, profile_of, row, movable)) if movable else []
+    shown = list(_best_moves(context, guards, profile_of, row, movable, cost)) if movable else []
     ordered = sorted(shown, key=lambda each: (bool(each.guard), each.cost - each.gain))
     return (*ordered, *sorted(stay, key=lambda each: each.pod)), len(movable) - len(shown)
 
 
 def _best_moves(
-    context: StrategyContext, guards: GuardContext, profile_of: ProfileOf, row: int, pods: list[Pod]
+    context: StrategyContext, guards: GuardContext, profile_of: ProfileOf, row: int, pods: list[Pod], cost: float
 ) -> Iterator[PodOutlook]:
     load, cluster = context.load, guards.cluster
     slots = np.array([cluster.pod_table.slot[pod.uid] for pod in pods], dtype=np.intp)
@@ -174,7 +187,7 @@ def _best_moves(
     targets = np.flatnonzero(_targets(context, guards, row))
     rehearsal = Rehearsal(cluster, profile_of)
     for number in np.argsort(-relief, kind="stable")[:PODS_SHOWN].tolist():
-        pod, cost = pods[number], guards.settings.required_gain
+        pod = pods[number]
         feasible = rehearsal.feasible(pod)
         if feasible is None:
             yield PodOutlook(pod.key, "scheduler", f"the rules of its scheduler, {pod.scheduler_name}, are not known")

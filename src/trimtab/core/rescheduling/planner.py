@@ -23,8 +23,8 @@ from trimtab.core.framework.profile import Profile
 from trimtab.core.model.plan import Move, Plan, Refusal
 from trimtab.core.model.pod import Pod
 from trimtab.core.rescheduling.disruption import disruption_cost
-from trimtab.core.rescheduling.guards import GuardContext, refusal
 from trimtab.core.rescheduling.grading import promise
+from trimtab.core.rescheduling.guards import GuardContext, refusal
 from trimtab.core.rescheduling.guards.nodes import possible_targets
 from trimtab.core.rescheduling.objective import NodeLoad, PodLoad
 from trimtab.core.rescheduling.rehearsal import Rehearsal
