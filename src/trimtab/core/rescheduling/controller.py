@@ -47,6 +47,7 @@ class Rescheduling(Controller):
     answers: ClassVar[frozenset[type]] = frozenset(
         {EvictDone, EvictFailed, LedgerRead, LedgerWritten, LedgerFailed, SurgeDone, SurgeFailed, PauseChanged}
     )
+    gives_way: ClassVar[bool] = True
 
     def __init__(self, state: EngineState) -> None:
         self.state = state

@@ -10,19 +10,17 @@ a node carries is compared at each plan, so a patch that failed is simply sent a
 from __future__ import annotations
 
 from collections.abc import Iterator
-from dataclasses import dataclass
 from enum import StrEnum
 
 from trimtab.core.cluster.cluster import Cluster
-from trimtab.core.controllers import Output
-from trimtab.core.model.instructions import EmitEvent, LabelNode, ResizePod
+from trimtab.core.model.instructions import EmitEvent, Instruction, LabelNode, ResizePod
 from trimtab.core.model.node import Node
 from trimtab.core.model.plan import Plan
 from trimtab.core.model.pod import RESIZE, Pod
 from trimtab.core.model.resources import CPU
-from trimtab.core.model.setting import setting
 from trimtab.core.model.taints import PREFER_NO_SCHEDULE, Taint
 from trimtab.core.recorder import MetricsRecorder
+from trimtab.core.rescheduling.settings import RemedySettings
 
 HOT_TAINT = Taint("trimtab.dev/hot", "", PREFER_NO_SCHEDULE)
 RESIZE_REQUESTS = "requests"  # the value of the annotation
@@ -39,24 +37,6 @@ class Rung(StrEnum):
     CAPACITY = "capacity"
 
 
-@dataclass(frozen=True, slots=True)
-class RemedySettings:
-    """Which rungs may be used."""
-
-    soft_taint: bool = setting(
-        False, "false unless set: true gives hot nodes a PreferNoSchedule taint, so that every scheduler avoids them"
-    )
-    resize: bool = setting(
-        False,
-        "false unless set: true raises, in place, the CPU request of pods on hot nodes to what they use, if they have the "
-        "annotation trimtab.dev/resize=requests",
-    )
-    move: bool = setting(True, "true unless set: false only plans moves, whatever `mode` says")
-    capacity: bool = setting(
-        True, "true unless set: an Event of a node that stays hot because no other node can take its pods"
-    )
-
-
 class Remedies:
     """Remembers for how many plans each node has been hot without relief."""
 
@@ -69,7 +49,9 @@ class Remedies:
         copied.without_relief, copied._resized = self.without_relief.copy(), self._resized.copy()
         return copied
 
-    def apply(self, cluster: Cluster, plan: Plan, settings: RemedySettings, recorder: MetricsRecorder) -> list[Output]:
+    def apply(
+        self, cluster: Cluster, plan: Plan, settings: RemedySettings, recorder: MetricsRecorder
+    ) -> list[Instruction]:
         """What follows from a plan that is to be carried out."""
         relieved = {move.source for move in plan.moves}
         self.without_relief = {
@@ -77,7 +59,7 @@ class Remedies:
         }
         if plan.moves:
             recorder.remedy_used(Rung.MOVE, len(plan.moves))
-        used: list[tuple[Rung, Output]] = []
+        used: list[tuple[Rung, Instruction]] = []
         if settings.soft_taint:
             used += [(Rung.SOFT_TAINT, each) for each in self._taints(cluster, plan)]
         if settings.resize:

@@ -15,7 +15,6 @@ from trimtab.core.model.setting import INT32, ParsedFields, Setting, setting
 from trimtab.core.rescheduling.calendar import Window
 from trimtab.core.rescheduling.forecast import BySnapshots, Forecaster
 from trimtab.core.rescheduling.move_budgets import DEFAULT_BUDGETS, Budgets
-from trimtab.core.rescheduling.remedies import RemedySettings
 from trimtab.core.rescheduling.strategies.interface import RivalStrategy, Strategy
 from trimtab.core.rescheduling.strategies.resource_optimization import ResourceOptimization
 
@@ -44,6 +43,24 @@ LIMITS: Mapping[str, float] = MappingProxyType({CPU: 0.8, MEMORY: 0.9})
 
 # The kinds besides pods and nodes that guards read.
 GUARDED_KINDS = ("poddisruptionbudgets", "persistentvolumeclaims", "persistentvolumes", "statefulsets")
+
+
+@dataclass(frozen=True, slots=True)
+class RemedySettings:
+    """Which rungs of the remedy ladder may be used."""
+
+    soft_taint: bool = setting(
+        False, "false unless set: true gives hot nodes a PreferNoSchedule taint, so that every scheduler avoids them"
+    )
+    resize: bool = setting(
+        False,
+        "false unless set: true raises, in place, the CPU request of pods on hot nodes to what they use, if they have the "
+        "annotation trimtab.dev/resize=requests",
+    )
+    move: bool = setting(True, "true unless set: false only plans moves, whatever `mode` says")
+    capacity: bool = setting(
+        True, "true unless set: an Event of a node that stays hot because no other node can take its pods"
+    )
 
 
 @dataclass(frozen=True, slots=True)
@@ -150,7 +167,11 @@ class ReschedulingSettings:
         "[rescheduling.md](rescheduling.md#forecasts)",
         name="forecast",
     )
-    remedies: RemedySettings = setting(RemedySettings(), "which rungs of the remedy ladder may be used")
+    remedies: RemedySettings = setting(
+        RemedySettings(),
+        "`{softTaint: false, resize: false, move: true, capacity: true}` unless set: the rungs of the remedy ladder that "
+        "may be used; see [rescheduling.md](rescheduling.md#remedies)",
+    )
     windows: tuple[Window, ...] = setting(
         (),
         "any time unless set: when pods may be moved, or must not be; see [rescheduling.md](rescheduling.md#windows)",
