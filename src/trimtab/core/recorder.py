@@ -86,6 +86,9 @@ class MetricsRecorder:
     def label_contested(self, node: str) -> None:
         """Another client keeps reverting our labels on this node."""
 
+    def remedy_used(self, rung: str, count: int) -> None:
+        """A rung of the remedy ladder was used so many times."""
+
     def move_changed(self, record: MoveRecord) -> None:
         """A move was charged, or has come further."""
 

@@ -123,7 +123,7 @@ class PodSnapshots(ArrayTable):
         With the mean at that time of siblings among these slots and of the pod that left last; else with the pod's own
         mean; else with what is given `instead` by slot.
         """
-        lines = self._at(times, self.recent[:, slots], self.hourly[:, slots]).T
+        lines = np.take(self._at(times, self.recent, self.hourly), slots, axis=1).T
         gaps = np.isnan(lines)
         if gaps.any():
             siblings = self._of_siblings(times, slots, lines)

@@ -268,6 +268,14 @@ class SurgeFailed(Struct, frozen=True, tag=True):
     unknown: bool = False
 
 
+class ResizeDone(Struct, frozen=True, tag=True):
+    """The API server accepted a ResizePod, or with an error refused it."""
+
+    uid: str
+    at: float
+    error: str = ""
+
+
 class PauseChanged(Struct, frozen=True, tag=True):
     """Somebody stopped all moves, for this reason, or with an empty one lets them go on."""
 
@@ -334,4 +342,5 @@ Event = (
     | SurgeDone
     | SurgeFailed
     | PauseChanged
+    | ResizeDone
 )

@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+from collections.abc import Mapping
+
 from msgspec import Struct
 
 
@@ -52,3 +54,4 @@ class Plan(Struct, frozen=True, tag=True):
     refusals: tuple[Refusal, ...] = ()
     penalty_before: float = 0.0
     penalty_after: float = 0.0
+    hot: Mapping[str, str] = {}  # the nodes that strategies suggest for their load, with the reason

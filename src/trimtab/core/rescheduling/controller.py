@@ -34,6 +34,7 @@ from trimtab.core.rescheduling.guards import cluster_refusal
 from trimtab.core.rescheduling.objective import NodeLoad
 from trimtab.core.rescheduling.plan_history import PlanHistory
 from trimtab.core.rescheduling.planner import Planner
+from trimtab.core.rescheduling.remedies import Remedies
 from trimtab.core.rescheduling.rivals.rounds import RivalRounds
 from trimtab.core.rescheduling.settings import Mode, ReschedulingSettings
 from trimtab.core.rescheduling.strategies.interface import StrategyContext
@@ -46,11 +47,13 @@ class Rescheduling(Controller):
     answers: ClassVar[frozenset[type]] = frozenset(
         {EvictDone, EvictFailed, LedgerRead, LedgerWritten, LedgerFailed, SurgeDone, SurgeFailed, PauseChanged}
     )
+    gives_way: ClassVar[bool] = True
 
     def __init__(self, state: EngineState) -> None:
         self.state = state
         self.execution = Execution(state)
         self.history = PlanHistory()
+        self.remedies = Remedies()
         self._rival_rounds = RivalRounds()
         self._next_plan = 0.0
         self._planner: Planner | None = None
@@ -61,6 +64,7 @@ class Rescheduling(Controller):
         copied = Rescheduling(state)
         copied.execution, copied._next_plan = self.execution.fork(state), self._next_plan
         copied._rival_rounds, copied.history = self._rival_rounds.copy(), self.history.copy()
+        copied.remedies = self.remedies.copy()
         return copied
 
     @property
@@ -177,6 +181,9 @@ class Rescheduling(Controller):
         return ()
 
     def _carry_out(self, plan: Plan, now: float) -> list[Output]:
-        if self.settings is None or self.settings.mode is not Mode.AUTO:
+        settings = self.settings
+        if settings is None or settings.mode is not Mode.AUTO:
             return [plan]
-        return [plan, *self.execution.carry_out(plan, now)]
+        further = self.remedies.apply(self.state.cluster, plan, settings.remedies, self.state.recorder)
+        moves = self.execution.carry_out(plan, now) if settings.remedies.move else ()
+        return [plan, *further, *moves]

@@ -438,7 +438,7 @@ class Execution:
     def _replacement_ready(self, record: MoveRecord, now: float) -> Sequence[Output]:
         if not record.surge:
             return self._finish(record, now)
-        self._put(replace(record, state=MoveState.LEAVING), now, RETRY)
+        self._put(replace(record, state=MoveState.LEAVING, left=0.0), now, RETRY)  # until it is given up
         return (self._end_surge(record, record.pod),)
 
     def _check_left(self, record: MoveRecord, now: float) -> Sequence[Output]:

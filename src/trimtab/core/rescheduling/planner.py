@@ -72,11 +72,10 @@ class Source:
         self._losses = load.losses_with(targets, self.pods)
         self._fits = load.fits(targets, self.pods)
 
-    def update(self, load: NodeLoad, targets: Index, changed: Index) -> None:
-        """Pods have left or come: these rows have another load."""
+    def update(self, load: NodeLoad, targets: Index, changed: frozenset[int], columns: Index) -> None:
+        """Pods have left or come: these rows have another load; `columns` are those of the targets among them."""
         if self.row in changed:
             self._relief = load.gains_without(self.row, self.pods)
-        columns = np.flatnonzero(np.isin(targets, changed))
         if len(columns):
             self._losses[:, columns] = load.losses_with(targets[columns], self.pods)
             self._fits[:, columns] = load.fits(targets[columns], self.pods)
@@ -127,6 +126,7 @@ class Planner:
         self.moves: list[Move] = []
         self.refusals: dict[str, Refusal] = {}  # by subject
         self.plan: Plan | None = None
+        self.hot: dict[str, str] = {}
         self._open: Bools = np.zeros(0, dtype=np.bool_)  # by row: whether pods may be moved there
 
     def steps(self) -> Iterator[None]:
@@ -136,22 +136,40 @@ class Planner:
         )
         sources: list[Source] = []
         for strategy in self.settings.suggesting:
-            sources += [source for each in strategy.suggest(context) if (source := self._source(each, load))]
+            for suggestion in strategy.suggest(context):
+                yield from self._prepare(load) if not sources else (None,)
+                if suggestion.is_hot and not suggestion.worth:
+                    self.hot.setdefault(suggestion.node, suggestion.reason)
+                source = self._source(suggestion, load)
+                sources += [source] if source is not None else []
             yield
         if not sources:
-            self.plan = Plan(self.now, refusals=tuple(self.refusals.values()))
+            self.plan = Plan(self.now, refusals=tuple(self.refusals.values()), hot=self.hot)
             return
         before = float(load.penalty.sum())
         yield
         targets = self._targets(load, context)
+        yield
         for source in sources:
             source.compute(load, targets)
             source.possible = self._possible(source, targets)
             yield
+        _ = self.rehearsal.fork
+        yield
         while len(self.moves) < self.settings.max_moves and self._next(load, sources, targets):
             yield
         refusals = tuple(self.refusals.values())
-        self.plan = Plan(self.now, tuple(self.moves), refusals, before, float(load.penalty.sum()))
+        self.plan = Plan(self.now, tuple(self.moves), refusals, before, float(load.penalty.sum()), self.hot)
+
+    def _prepare(self, load: NodeLoad) -> Iterator[None]:
+        """What the first source would compute for all of them, so that no step is long."""
+        yield
+        _ = self.guards.pods_by_namespace
+        yield
+        load.pods(np.zeros(0, dtype=np.intp))
+        yield
+        _ = load.usage
+        yield
 
     def _source(self, suggestion: Suggestion, load: NodeLoad) -> Source | None:
         row, standing = self.cluster.node_table.row.get(suggestion.node), self.guards.standing(suggestion)
@@ -283,8 +301,10 @@ class Planner:
         load.move(source.pod_load(number), source.row, row)
         promised = promise(load, source.row, row, gain)
         self.moves.append(Move(pod.uid, pod.key, pod.node, names[0], *reason, gain, cost, why, several, *promised))
+        changed = frozenset((source.row, row))
+        columns = np.flatnonzero((targets == source.row) | (targets == row))
         for each in sources:
-            each.update(load, targets, np.array([source.row, row]))
+            each.update(load, targets, changed, columns)
             each.leave_alone(pod)
 
 

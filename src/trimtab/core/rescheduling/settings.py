@@ -47,6 +47,24 @@ GUARDED_KINDS = ("poddisruptionbudgets", "persistentvolumeclaims", "persistentvo
 
 
 @dataclass(frozen=True, slots=True)
+class RemedySettings:
+    """Which rungs of the remedy ladder may be used."""
+
+    soft_taint: bool = setting(
+        False, "false unless set: true gives hot nodes a PreferNoSchedule taint, so that every scheduler avoids them"
+    )
+    resize: bool = setting(
+        False,
+        "false unless set: true raises, in place, the CPU request of pods on hot nodes to what they use, if they have the "
+        "annotation trimtab.dev/resize=requests",
+    )
+    move: bool = setting(True, "true unless set: false only plans moves, whatever `mode` says")
+    capacity: bool = setting(
+        True, "true unless set: an Event of a node that stays hot because no other node can take its pods"
+    )
+
+
+@dataclass(frozen=True, slots=True)
 class ReschedulingSettings:
     """Times are in seconds; `limits` are shares of a node's allocatable that its usage should stay below, or of its
     `capacities` for resources other than CPU and memory.
@@ -160,6 +178,11 @@ class ReschedulingSettings:
         "`snapshots` unless set: what the next hours are taken to bring; also `seasonal` or `learned`; see "
         "[rescheduling.md](rescheduling.md#forecasts)",
         name="forecast",
+    )
+    remedies: RemedySettings = setting(
+        RemedySettings(),
+        "`{softTaint: false, resize: false, move: true, capacity: true}` unless set: the rungs of the remedy ladder that "
+        "may be used; see [rescheduling.md](rescheduling.md#remedies)",
     )
     windows: tuple[Window, ...] = setting(
         (),
