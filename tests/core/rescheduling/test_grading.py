@@ -54,7 +54,7 @@ def test_a_move_that_helped() -> None:
     target is 10 points below the promised 30 %."""
     grade = grades(seen(*HELPED), moved())["web"]
     assert grade.helped and 1800.0 == grade.after and 1.0 == grade.promised
-    assert grade.measured == pytest.approx(1.0 + 3 * 0.1 + 10 * 0.1**2 + 0.1 * (0.9**2 - 0.7**2 - 0.2**2), abs=1e-4)
+    assert grade.measured == pytest.approx(1.0 + 3 * 0.1 + 20 * 0.1**2 + 0.1 * (0.9**2 - 0.7**2 - 0.2**2), abs=1e-4)
     assert (grade.source_error, grade.target_error) == (pytest.approx(0.0, abs=1e-4), pytest.approx(-0.1, abs=1e-4))
 
 
