@@ -69,12 +69,13 @@ class Preempt(Struct, frozen=True, tag=True):
 
 
 class Evict(Struct, frozen=True, tag=True):
-    """Evict the pod of this UID through the Eviction API, with its own grace period."""
+    """Evict the pod of this UID through the Eviction API, with its own grace period; not after `until`, if there is one."""
 
     uid: str
     namespace: str
     name: str
     reason: str
+    until: float | None = None
 
 
 class ReadLedger(Struct, frozen=True, tag=True):
@@ -89,12 +90,13 @@ class WriteLedger(Struct, frozen=True, tag=True):
 
 
 class StartSurge(Struct, frozen=True, tag=True):
-    """Add one replica to the workload of the pod of this UID, for its replacement."""
+    """Add one replica to the workload of the pod of this UID, for its replacement; not after `until`."""
 
     uid: str
     namespace: str
     kind: str  # Deployment or ReplicaSet
     workload: str
+    until: float
 
 
 class EndSurge(Struct, frozen=True, tag=True):
