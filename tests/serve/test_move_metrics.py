@@ -132,6 +132,7 @@ async def test_gauges_of_the_ledger() -> None:
 
 
 async def test_every_metric_of_moves_is_documented() -> None:
+    """In the table of docs/metrics.md."""
     text = (Path(__file__).parents[2] / "docs" / "metrics.md").read_text()
     words = ("move", "plan_", "plans", "rescheduler", "remed", "relief")
     names = [name for name in (await page_after()).families if any(word in name for word in words)]
