@@ -132,6 +132,10 @@ class PodSnapshots(ArrayTable):
             lines = np.where(np.isnan(lines), instead.astype(np.float32)[:, None], lines)
         return np.ascontiguousarray(lines)
 
+    def has_any(self, times: SnapshotTimes, slot: int) -> bool:
+        """Whether the pod itself was measured at one of these times."""
+        return not np.isnan(self._at(times, self.recent[:, slot], self.hourly[:, slot])).all()
+
     def means(self, slots: Index) -> Floats:
         """Of all that is kept of these pods; NaN for those that were never measured."""
         return _means(np.concatenate([self.recent[:, slots], self.hourly[:, slots]]).T).astype(np.float64)

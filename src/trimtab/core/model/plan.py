@@ -14,6 +14,9 @@ class Move(Struct, frozen=True, tag=True):
     reason if that is not what an ordinary pod costs. Without a target the replacement goes wherever its scheduler places
     it. `could_choose` names the nodes, the target first, if there are several of which another scheduler may take any; then
     `gain` is the least that any of them gains.
+
+    `promised` is the utilisation of source and target after the move, as shares of 1, each of its fullest resource; `relief`
+    is the gain by snapshot, whatever their number. Both are what the move is graded by.
     """
 
     uid: str
@@ -26,6 +29,8 @@ class Move(Struct, frozen=True, tag=True):
     cost: float
     cost_reason: str = ""
     could_choose: tuple[str, ...] = ()
+    promised: tuple[float, float] | None = None
+    relief: float | None = None
 
     @property
     def goes_to(self) -> str:

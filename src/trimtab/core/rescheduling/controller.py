@@ -145,11 +145,15 @@ class Rescheduling(Controller):
         context = self.execution.guard_context(now)
         refused = cluster_refusal(context)
         if refused is not None:
-            return [self.history.keep(Plan(now, refusals=(refused,)))]
+            return [self._made(Plan(now, refusals=(refused,)))]
         frozen = replace(context, cluster=self.state.cluster.fork())  # the plan takes several turns
         self._planner = Planner(frozen, self.state.settings.any_profile_of, self.state.settings.other_schedulers)
         self._steps = self._planner.steps()
         return []
+
+    def _made(self, plan: Plan) -> Plan:
+        self.state.recorder.planned(plan)
+        return self.history.keep(plan)
 
     def _run_rivals(self, settings: ReschedulingSettings, now: float) -> list[Output]:
         cluster = self.state.cluster
@@ -173,7 +177,7 @@ class Rescheduling(Controller):
             if next(self._steps, self) is self:
                 self._planner = None
                 assert planner.plan is not None
-                return self._carry_out(self.history.keep(planner.plan), now)
+                return self._carry_out(self._made(planner.plan), now)
         return ()
 
     def _carry_out(self, plan: Plan, now: float) -> list[Output]:

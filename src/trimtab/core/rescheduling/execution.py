@@ -30,6 +30,7 @@ from trimtab.core.model.instructions import EmitEvent, EndSurge, Evict, Nominate
 from trimtab.core.model.ledger import Ledger, MoveRecord, MoveState, OwnerSlot
 from trimtab.core.model.plan import Move, Plan
 from trimtab.core.model.pod import Pod
+from trimtab.core.rescheduling.grading import grade_moves
 from trimtab.core.rescheduling.guards import (
     GuardContext,
     UnderWay,
@@ -102,6 +103,7 @@ class Execution:
             self.state.forbidden,
             self.why_stopped(now),
             evicting,
+            tuple(self.records.values()),
         )
 
     def _under_way(self, record: MoveRecord) -> UnderWay:
@@ -291,6 +293,8 @@ class Execution:
             zone=self._zone(move.source),
             term=self._term or 0,
             surge=surge,
+            promised=move.promised,
+            relief=move.relief,
         )
         return None if spent_budget(self.settings.budgets, self.records.values(), record) else record
 
@@ -478,9 +482,18 @@ class Execution:
             self._next_read = now + RETRY
             outputs += self._read()
         outputs += self._charge(now)
+        self._grade(now)
         if now >= self._next_write:
             outputs += self._write(now)
         return outputs
+
+    def _grade(self, now: float) -> None:
+        if not self.is_ready:
+            return
+        for record, grade in grade_moves(self.state.cluster, self.settings, tuple(self.records.values()), now):
+            graded = self.records[record.uid] = replace(record, grades=(*record.grades, grade))
+            self._dirty = True
+            self.state.recorder.move_graded(graded, grade)
 
     def _overdue(self, record: MoveRecord, now: float) -> Sequence[Output]:
         pod = self.state.cluster.pods.get(record.uid)

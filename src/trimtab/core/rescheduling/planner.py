@@ -23,12 +23,14 @@ from trimtab.core.framework.profile import Profile
 from trimtab.core.model.plan import Move, Plan, Refusal
 from trimtab.core.model.pod import Pod
 from trimtab.core.rescheduling.disruption import disruption_cost
+from trimtab.core.rescheduling.grading import promise
 from trimtab.core.rescheduling.guards import GuardContext, refusal
 from trimtab.core.rescheduling.guards.nodes import possible_targets
 from trimtab.core.rescheduling.objective import NodeLoad, PodLoad
 from trimtab.core.rescheduling.rehearsal import Rehearsal
 from trimtab.core.rescheduling.reservations import with_replacements
 from trimtab.core.rescheduling.strategies.interface import AvoidsTargets, StrategyContext, Suggestion, replaceable
+from trimtab.core.rescheduling.strategy_record import STRATEGY_RECORD
 from trimtab.core.tables import Bools, Floats, Index
 
 MAX_TARGETS = 64
@@ -136,7 +138,7 @@ class Planner:
         for strategy in self.settings.suggesting:
             for suggestion in strategy.suggest(context):
                 yield from self._prepare(load) if not sources else (None,)
-                if not suggestion.worth:
+                if suggestion.is_hot and not suggestion.worth:
                     self.hot.setdefault(suggestion.node, suggestion.reason)
                 source = self._source(suggestion, load)
                 sources += [source] if source is not None else []
@@ -170,7 +172,10 @@ class Planner:
         yield
 
     def _source(self, suggestion: Suggestion, load: NodeLoad) -> Source | None:
-        row = self.cluster.node_table.row.get(suggestion.node)
+        row, standing = self.cluster.node_table.row.get(suggestion.node), self.guards.standing(suggestion)
+        if standing.paused:
+            self.refusals[suggestion.node] = Refusal(suggestion.node, STRATEGY_RECORD, standing.paused)
+            return None
         here = self.guards.cluster.on_node.get(suggestion.node, {})
         suggested = (pod for uid, pod in here.items() if not suggestion.pods or uid in suggestion.pods)
         candidates = []
@@ -178,7 +183,8 @@ class Planner:
             refused = refusal(self.guards, pod)
             if refused is None:
                 workload = self.guards.workload(pod).pods if pod.owner is not None else ()
-                candidates.append(Candidate(pod, *disruption_cost(pod, self.settings.required_gain, workload)))
+                required = self.settings.required_gain * standing.margin
+                candidates.append(Candidate(pod, *disruption_cost(pod, required, workload)))
             else:
                 self.refusals[pod.key] = refused
         if row is None or not candidates:
@@ -292,8 +298,9 @@ class Planner:
         self.rehearsal.move(pod, names[0])
         reason, gain = (suggestion.strategy, suggestion.reason), net + cost - suggestion.worth
         several = names if len(names) > 1 else ()
-        self.moves.append(Move(pod.uid, pod.key, pod.node, names[0], *reason, gain, cost, why, several))
         load.move(source.pod_load(number), source.row, row)
+        promised = promise(load, source.row, row, gain)
+        self.moves.append(Move(pod.uid, pod.key, pod.node, names[0], *reason, gain, cost, why, several, *promised))
         changed = frozenset((source.row, row))
         columns = np.flatnonzero((targets == source.row) | (targets == row))
         for each in sources:

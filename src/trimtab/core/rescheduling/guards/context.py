@@ -6,16 +6,18 @@ itself is not watched: its name is that of a ReplicaSet without the hash, which 
 
 from __future__ import annotations
 
-from collections.abc import Callable, Mapping
+from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass, field
 from functools import cached_property
 from typing import NamedTuple
 
 from trimtab.core.cluster.cluster import Cluster
-from trimtab.core.model.ledger import OwnerSlot
+from trimtab.core.model.ledger import MoveRecord, OwnerSlot
 from trimtab.core.model.objects import PodDisruptionBudget
 from trimtab.core.model.pod import TERMINAL_PHASES, Owner, Pod
 from trimtab.core.rescheduling.settings import ReschedulingSettings
+from trimtab.core.rescheduling.strategies.interface import Suggestion
+from trimtab.core.rescheduling.strategy_record import GOOD_STANDING, Standing, standing
 
 REVISION = "controller-revision-hash"  # of StatefulSets
 TEMPLATE_HASHES = ("pod-template-hash", "rollouts-pod-template-hash")  # of Deployments, and of Argo Rollouts
@@ -74,7 +76,8 @@ class GuardContext:
 
     `holds` are the owners' pods that must not be moved again before that time; `under_way` the moves by the UID of the pod
     that leaves; `forbidden` the kinds that may not be listed, with the API server's message. `stopped` is why the process
-    itself moves nothing; `evicting` is set where the pod will be evicted, whatever the settings prefer.
+    itself moves nothing; `evicting` is set where the pod will be evicted, whatever the settings prefer. `records` are the
+    ledger's.
     """
 
     cluster: Cluster
@@ -85,6 +88,20 @@ class GuardContext:
     forbidden: Mapping[str, str] = field(default_factory=dict)
     stopped: str = ""
     evicting: bool = False
+    records: Sequence[MoveRecord] = ()
+
+    @cached_property
+    def _standings(self) -> dict[str, Standing]:
+        return {}
+
+    def standing(self, suggestion: Suggestion) -> Standing:
+        """What earlier moves of its strategy mean for a suggestion; nothing if load is not its reason."""
+        if suggestion.worth:
+            return GOOD_STANDING
+        found = self._standings.get(suggestion.strategy)
+        if found is None:
+            found = self._standings[suggestion.strategy] = standing(self.records, suggestion.strategy, self.now)
+        return found
 
     @cached_property
     def moving(self) -> frozenset[str]:
