@@ -177,8 +177,8 @@ def served(rig: Rig) -> Iterator[Right]:
     """Each verb that discovery lists, with its resource."""
     groups = [group["preferredVersion"]["groupVersion"] for group in rig.admin.get("/apis")["groups"]]
     for version in ("v1", *groups):
+        group = version.partition("/")[0] if "/" in version else ""  # that of the path: an Eviction's own is another
         for resource in rig.admin.get(f"/apis/{version}" if "/" in version else f"/api/{version}")["resources"]:
-            group = resource.get("group", version.partition("/")[0] if "/" in version else "")
             full = resource["name"]
             yield from ((verb, f"{full}.{group}" if group else full) for verb in resource["verbs"])
 

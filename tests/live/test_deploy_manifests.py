@@ -115,7 +115,7 @@ def test_twelve_pods_are_bound_by_the_deployment(installed: Rig, running: dict[s
 def test_only_those_who_may_read_metrics(installed: Rig, running: dict[str, list[PodProcess]]) -> None:
     """Health is for everyone; metrics need a token, and one with the right."""
     token, other = reader_token(installed), installed.service_account_token("trimtab", "trimtab-labeller")
-    for each in (pod for pods in running.values() for pod in pods):
+    for each in (process for processes in running.values() for process in processes):
         assert (200, 200) == (get(each, "/livez")[0], get(each, "/readyz")[0])
         assert (401, 403, 200) == tuple(get(each, "/metrics", given)[0] for given in ("", other, token))
 

@@ -12,6 +12,7 @@ from prometheus_client.core import Metric
 
 from trimtab.core.model.ledger import Grade, MoveRecord, MoveState
 from trimtab.core.model.plan import Plan
+from trimtab.core.rescheduling.remedies import Rung
 from trimtab.serve.counters import Counter, Histogram
 
 REASONS = {  # by the message of the record
@@ -57,6 +58,9 @@ class MoveMetrics:
             "rescheduler_events_total",
             "Changes of a move, by its new state; Warning if it went wrong.",
             ("event_type", "reason"),
+        )
+        self.remedies = Counter(
+            "trimtab_remedies_total", "What was done for hot nodes, by rung of the remedy ladder.", ("rung",), Rung
         )
         self.unready = Histogram(
             "trimtab_move_unready_seconds", "Time for which a move took a ready pod from its workload.", SECONDS

@@ -69,12 +69,13 @@ class Preempt(Struct, frozen=True, tag=True):
 
 
 class Evict(Struct, frozen=True, tag=True):
-    """Evict the pod of this UID through the Eviction API, with its own grace period."""
+    """Evict the pod of this UID through the Eviction API; with a `grace` of 0 it has its own grace period."""
 
     uid: str
     namespace: str
     name: str
     reason: str
+    grace: int = 0  # seconds
 
 
 class ReadLedger(Struct, frozen=True, tag=True):

@@ -184,6 +184,11 @@ class Execution:
         return self._write(event.at)
 
     @property
+    def ledger_problem(self) -> str:
+        """Why moves wait for the ledger; empty if they do not, or are not carried out here."""
+        return self.problem if self._term is not None else ""
+
+    @property
     def is_ready(self) -> bool:
         """Whether the ledger is ours."""
         return self._term is not None and not self.problem
@@ -327,7 +332,7 @@ class Execution:
     def _evict(self, record: MoveRecord) -> Sequence[Output]:
         note = f"Moving it from node {record.source} to {record.target or 'another node'}: {record.reason}"
         return (
-            Evict(record.uid, record.namespace, record.pod, record.reason),
+            Evict(record.uid, record.namespace, record.pod, record.reason, int(self.settings.grace_period)),
             EmitEvent(record.uid, record.namespace, record.pod, "Rescheduled", note, action="Rescheduling"),
         )
 
