@@ -290,12 +290,12 @@ def moves() -> Iterator[AlertCase]:
     budgets, window = (
         f'trimtab_move_refusals_total{{{MOVER}, guard="{guard}"}}' for guard in ("disruption budget", "window")
     )
-    text = "trimtab-rescheduler refused 1440 moves within a day, and made none."
-    yield AlertCase("TrimtabNothingMoved", "27h", {budgets: "0+1x1800", auto: "1x1800"}, text, where)
-    yield AlertCase("TrimtabNothingMoved", "27h", {budgets: "0+1x1800", auto: "1x1800", charged: "0x900 1x900"})
-    yield AlertCase("TrimtabNothingMoved", "27h", {budgets: "0+1x1800", auto: "0x1800"})
-    yield AlertCase("TrimtabNothingMoved", "27h", {window: "0+1x1800", auto: "1x1800"})
-    yield AlertCase("TrimtabNothingMoved", "12h", {budgets: "0+1x1800", auto: "1x1800"})
+    text = "trimtab-rescheduler refused 360 moves within six hours, and made none."
+    yield AlertCase("TrimtabNothingMoved", "8h", {budgets: "0+1x600", auto: "1x600"}, text, where)
+    yield AlertCase("TrimtabNothingMoved", "8h", {budgets: "0+1x600", auto: "1x600", charged: "0x300 1x300"})
+    yield AlertCase("TrimtabNothingMoved", "8h", {budgets: "0+1x600", auto: "0x600"})
+    yield AlertCase("TrimtabNothingMoved", "8h", {window: "0+1x600", auto: "1x600"})
+    yield AlertCase("TrimtabNothingMoved", "3h", {budgets: "0+1x600", auto: "1x600"})
 
 
 def rescheduler() -> Iterator[AlertCase]:
@@ -313,8 +313,8 @@ def rescheduler() -> Iterator[AlertCase]:
 
     paused = f"trimtab_moves_paused{{{MOVER}}}"
     text = "trimtab-rescheduler moves nothing until it is resumed."
-    yield AlertCase("TrimtabMovesPaused", "13h", {paused: "1x900"}, text, where)
-    yield AlertCase("TrimtabMovesPaused", "13h", {paused: "1x60 0x60 1x900"})
+    yield AlertCase("TrimtabMovesPaused", "7h", {paused: "1x500"}, text, where)
+    yield AlertCase("TrimtabMovesPaused", "7h", {paused: "1x60 0x60 1x400"})
 
     ledger = f"trimtab_ledger_unreadable{{{MOVER}}}"
     text = "trimtab-rescheduler has had no ledger for five minutes."

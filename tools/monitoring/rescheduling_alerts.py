@@ -7,9 +7,9 @@ from tools.monitoring.alert import INFO, RESCHEDULER, WARNING, Alert
 FAILED = 'sum by (job) (increase(trimtab_moves_total{state=~"failed|refused"}[1h]))'
 DONE = 'sum by (job) (increase(trimtab_moves_total{state="done"}[1h]))'
 # Refusals while moves are forbidden on purpose are no candidates.
-CANDIDATES = 'sum by (job) (increase(trimtab_move_refusals_total{guard!~"window|stopped"}[1d]))'
-CHARGED = 'sum by (job) (increase(trimtab_moves_total{state="charged"}[1d]))'
-AUTO_SINCE = 'max by (job) (trimtab_rescheduling_mode{mode="auto"} offset 1d) == 1'
+CANDIDATES = 'sum by (job) (increase(trimtab_move_refusals_total{guard!~"window|stopped"}[6h]))'
+CHARGED = 'sum by (job) (increase(trimtab_moves_total{state="charged"}[6h]))'
+AUTO_SINCE = 'max by (job) (trimtab_rescheduling_mode{mode="auto"} offset 6h) == 1'
 
 RESCHEDULING = (
     Alert(
@@ -62,8 +62,8 @@ RESCHEDULING = (
         severity=INFO,
         signal="max by (job) (trimtab_moves_paused)",
         condition="{} == 1",
-        since="12h",
-        summary="Somebody paused all moves, half a day ago or earlier.",
+        since="6h",
+        summary="Somebody paused all moves, six hours ago or earlier.",
         description="{{ $labels.job }} moves nothing until it is resumed.",
     ),
     Alert(
@@ -81,8 +81,8 @@ RESCHEDULING = (
         signal=CANDIDATES,
         condition=f"({{}} > 0) and on (job) ({AUTO_SINCE}) and on (job) (({CHARGED} or 0 * {{}}) == 0)",
         since="30m",
-        summary="Nodes should have been relieved, and no pod was moved for a day.",
-        description="{{ $labels.job }} refused {{ $value | humanize }} moves within a day, and made none.",
+        summary="Nodes should have been relieved, and no pod was moved for six hours.",
+        description="{{ $labels.job }} refused {{ $value | humanize }} moves within six hours, and made none.",
     ),
     Alert(
         name="TrimtabCapacityNeeded",
