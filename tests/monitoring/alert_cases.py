@@ -321,10 +321,11 @@ def rescheduler() -> Iterator[AlertCase]:
     yield AlertCase("TrimtabLedgerUnreadable", "8m", {ledger: "0x1 1x20"}, text, where)
     yield AlertCase("TrimtabLedgerUnreadable", "8m", {ledger: "1x3 0x20"})
 
-    capacity, tainted = (f'trimtab_remedies_total{{{MOVER}, rung="{rung}"}}' for rung in ("capacity", "softTaint"))
-    text = "trimtab-rescheduler asked 2 times for capacity within an hour."
-    yield AlertCase("TrimtabCapacityNeeded", "70m", {capacity: "0x30 2x60"}, text, where)
-    yield AlertCase("TrimtabCapacityNeeded", "70m", {capacity: "2x90", tainted: "0+1x90"})
+    hot = f"trimtab_nodes_without_relief{{{MOVER}}}"
+    text = "2 nodes stay hot, and trimtab-rescheduler can move none of their pods."
+    yield AlertCase("TrimtabCapacityNeeded", "20m", {hot: "0x5 2x60"}, text, where)
+    yield AlertCase("TrimtabCapacityNeeded", "20m", {hot: "2x12 0x60"})
+    yield AlertCase("TrimtabCapacityNeeded", "20m", {hot: "0x60"})
 
     leaving, placed = (
         f'trimtab_oldest_move_age_seconds{{{MOVER}, state="{state}"}}' for state in ("leaving", "placed")

@@ -211,10 +211,20 @@ LIMITS = Row(
             queries=(per_hour("trimtab_remedies_total", "rung"),),
         ),
         Lines(
+            title="Nodes without relief",
+            description="Nodes that stay hot because none of their pods could be moved: the cluster may need more capacity.",
+            unit=COUNT,
+            queries=(Query(f"max by (job) (trimtab_nodes_without_relief{{{SELECTED}}})", "{{job}}"),),
+            width=8,
+            warn=1,
+            alarm=3,
+        ),
+        Lines(
             title="Margins of strategies",
             description="How many times the usual gain the moves of a strategy must have; it rises with moves that miss.",
             unit=COUNT,
             queries=(Query(f"max by (strategy) (trimtab_strategy_margin{{{SELECTED}}})", "{{strategy}}"),),
+            width=8,
         ),
         Timeline(
             title="Pauses",
@@ -224,6 +234,7 @@ LIMITS = Row(
                 Query(f"max by (strategy) (trimtab_strategy_paused{{{SELECTED}}})", "{{strategy}}"),
                 Query(f"max(trimtab_moves_paused{{{SELECTED}}})", "all moves"),
             ),
+            width=8,
             words=PAUSED,
         ),
     ),

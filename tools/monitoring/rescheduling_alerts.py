@@ -87,11 +87,11 @@ RESCHEDULING = (
     Alert(
         name="TrimtabCapacityNeeded",
         severity=WARNING,
-        signal='sum by (job) (increase(trimtab_remedies_total{rung="capacity"}[1h]))',
+        signal="max by (job) (trimtab_nodes_without_relief)",
         condition="{} > 0",
-        since="0m",
+        since="10m",
         summary="A node stays hot, and no other node can take its pods: capacity is missing.",
-        description="{{ $labels.job }} asked {{ $value | humanize }} times for capacity within an hour.",
+        description="{{ $value }} nodes stay hot, and {{ $labels.job }} can move none of their pods.",
     ),
     Alert(
         name="TrimtabSurgeNotTakenBack",

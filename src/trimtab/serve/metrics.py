@@ -222,8 +222,8 @@ class PrometheusRecorder(MetricsRecorder):
         self._moves.planned(plan)
 
     def remedy_used(self, rung: str, count: int) -> None:
-        """Something was done for hot nodes."""
-        self._moves.remedies.add(rung, by=count)
+        """A hot node got a remedy."""
+        self._moves.remedy_used(rung, count)
 
     def move_changed(self, record: MoveRecord) -> None:
         """A move has come further."""

@@ -10,6 +10,7 @@ from prometheus_client.core import GaugeMetricFamily, Metric
 from trimtab.core.model.ledger import MoveRecord
 from trimtab.core.rescheduling.controller import Rescheduling
 from trimtab.core.rescheduling.move_budgets import budgets_left
+from trimtab.core.rescheduling.remedies import PLANS_WITHOUT_RELIEF
 from trimtab.core.rescheduling.settings import Mode
 from trimtab.core.rescheduling.strategy_record import standing
 
@@ -31,6 +32,11 @@ def move_gauges(controller: Rescheduling) -> Iterator[Metric]:
     paused = GaugeMetricFamily("trimtab_moves_paused", "1 while the kill switch holds all moves, else 0.")
     paused.add_metric((), int(bool(execution.pause)))
     yield paused
+    lacking = sum(plans >= PLANS_WITHOUT_RELIEF for plans in controller.remedies.without_relief.values())
+    documentation = "Nodes that have been hot for several plans in a row while none of their pods could be moved."
+    capacity = GaugeMetricFamily("trimtab_nodes_without_relief", documentation)
+    capacity.add_metric((), lacking)
+    yield capacity
     left = {} if settings is None else budgets_left(settings.budgets, records, now)
     least = {scope.value: number for scope, (number, _) in left.items()}
     documentation = "Moves that are left of the budget of each scope, where it has the fewest."

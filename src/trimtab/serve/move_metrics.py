@@ -60,7 +60,7 @@ class MoveMetrics:
             ("event_type", "reason"),
         )
         self.remedies = Counter(
-            "trimtab_remedies_total", "What was done for hot nodes, by rung of the remedy ladder.", ("rung",), Rung
+            "trimtab_remedies_total", "Uses of the remedies for hot nodes, by rung of the ladder.", ("rung",), Rung
         )
         self.unready = Histogram(
             "trimtab_move_unready_seconds", "Time for which a move took a ready pod from its workload.", SECONDS
@@ -84,6 +84,9 @@ class MoveMetrics:
             self.planned_moves.add(move.strategy)
         for refusal in plan.refusals:
             self.refusals.add(refusal.guard)
+
+    def remedy_used(self, rung: str, count: int) -> None:
+        self.remedies.add(rung, by=count)
 
     def changed(self, record: MoveRecord) -> None:
         wrong = record.state in GONE_WRONG

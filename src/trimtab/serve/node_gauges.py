@@ -106,7 +106,7 @@ def _balance(view: View, columns: Utilization) -> Iterator[Metric]:
         if len(known):
             variance.add_metric((resource,), float(known.var()))
             score.add_metric((resource,), max(100 - float(known.std()), 0.0))
-    if rows.any():
+    if "requested" in columns and rows.any():
         variance.add_metric(("pods",), float(view.pod_count[rows].var()))
     yield from (variance, score)
 

@@ -12,7 +12,7 @@ from trimtab.core.model.duration import DAY, HOUR
 from trimtab.core.model.ledger import MoveRecord
 from trimtab.core.model.plan import Plan
 from trimtab.core.model.resources import CPU
-from trimtab.core.rescheduling.explain import outlook_of
+from trimtab.core.rescheduling.explain import explain_steps, finish
 from trimtab.core.rescheduling.guards import GuardContext
 from trimtab.core.rescheduling.planner import Planner
 from trimtab.core.rescheduling.settings import ReschedulingSettings
@@ -116,6 +116,7 @@ def test_what_must_go_goes() -> None:
 
 def test_explained() -> None:
     """The verdict on a node whose strategies are paused; and the higher cost."""
-    found = outlook_of(context(moves(0)), {OURS: PROFILE}.get, "a")
+    found = finish(explain_steps(context(moves(0)), {OURS: PROFILE}.get, "a"))
     assert found.verdict.startswith("no pod leaves it: strategy record: ResourceOptimization is paused for another ")
-    assert {32.0} == {each.cost for each in outlook_of(context(moves(4)), {OURS: PROFILE}.get, "a").pods}
+    raised = finish(explain_steps(context(moves(4)), {OURS: PROFILE}.get, "a"))
+    assert {32.0} == {each.cost for each in raised.pods}
