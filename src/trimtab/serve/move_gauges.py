@@ -21,6 +21,12 @@ def move_gauges(controller: Rescheduling) -> Iterator[Metric]:
     records = tuple(execution.records.values())
     under_way = Counter(each.state.value for each in records if each.under_way)
     yield _gauge("trimtab_moves_under_way", "Moves that have not ended, by state.", "state", under_way)
+    ages = {state: max(now - each.at for each in records if each.state == state) for state in under_way}
+    documentation = "Time since the oldest move in a state was charged, by state."
+    yield _gauge("trimtab_oldest_move_age_seconds", documentation, "state", ages)
+    unreadable = GaugeMetricFamily("trimtab_ledger_unreadable", "1 while the ledger cannot be read or written, else 0.")
+    unreadable.add_metric((), int(bool(execution.ledger_problem)))
+    yield unreadable
     modes = {} if settings is None else {mode.value: int(settings.mode is mode) for mode in Mode}
     yield _gauge("trimtab_rescheduling_mode", "1 for the mode of the rescheduler, else 0.", "mode", modes)
     paused = GaugeMetricFamily("trimtab_moves_paused", "1 while the kill switch holds all moves, else 0.")

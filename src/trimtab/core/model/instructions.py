@@ -69,12 +69,14 @@ class Preempt(Struct, frozen=True, tag=True):
 
 
 class Evict(Struct, frozen=True, tag=True):
-    """Evict the pod of this UID through the Eviction API, with its own grace period; not after `until`, if there is one."""
+    """Evict the pod of this UID through the Eviction API; with a `grace` of 0 it has its own grace period. Not after
+    `until`, if there is one."""
 
     uid: str
     namespace: str
     name: str
     reason: str
+    grace: int = 0  # seconds
     until: float | None = None
 
 

@@ -144,6 +144,11 @@ class Execution:
             return ()
         return [*self._following.take_over(event.at), *self._keeper.write(event.at, self.settings)]
 
+    @property
+    def ledger_problem(self) -> str:
+        """Why moves wait for the ledger; empty if they do not, or are not carried out here."""
+        return self.problem if self._leads else ""
+
     def ledger_written(self, event: LedgerWritten) -> Sequence[Output]:
         if not self._keeper.written(event):
             return ()
@@ -252,7 +257,7 @@ class Execution:
             return (StartSurge(record.uid, record.namespace, kind, name, until),)
         note = f"Moving it from node {record.source} to {record.target or 'another node'}: {record.reason}"
         return (
-            Evict(record.uid, record.namespace, record.pod, record.reason, until),
+            Evict(record.uid, record.namespace, record.pod, record.reason, int(self.settings.grace_period), until),
             EmitEvent(record.uid, record.namespace, record.pod, "Rescheduled", note, action="Rescheduling"),
         )
 
