@@ -13,6 +13,7 @@ from msgspec import Struct
 from trimtab.core.model.ledger import Ledger
 from trimtab.core.model.node import Node
 from trimtab.core.model.objects import Object
+from trimtab.core.model.plan import Plan
 from trimtab.core.model.pod import Pod
 from trimtab.core.model.readings import Reading
 
@@ -275,6 +276,13 @@ class PauseChanged(Struct, frozen=True, tag=True):
     at: float
 
 
+class PlanApproved(Struct, frozen=True, tag=True):
+    """Somebody wants these moves to be carried out now; they replace those that wait."""
+
+    plan: Plan
+    at: float
+
+
 class LabelDone(Struct, frozen=True, tag=True):
     """The API server applied a node's labels and taints; the watch shows them from `version` on (0: unknown)."""
 
@@ -334,4 +342,5 @@ Event = (
     | SurgeDone
     | SurgeFailed
     | PauseChanged
+    | PlanApproved
 )

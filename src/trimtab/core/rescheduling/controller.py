@@ -10,6 +10,8 @@ from collections.abc import Callable, Iterator, Mapping, Sequence
 from dataclasses import replace
 from typing import Any, ClassVar
 
+from msgspec.structs import replace as struct_replace
+
 from trimtab.core.controllers import Changed, Controller, EngineState, Output
 from trimtab.core.model.events import (
     Event,
@@ -20,6 +22,7 @@ from trimtab.core.model.events import (
     LedgerRead,
     LedgerWritten,
     PauseChanged,
+    PlanApproved,
     PodDeleted,
     PodUpserted,
     SettingsRead,
@@ -29,6 +32,7 @@ from trimtab.core.model.events import (
 from trimtab.core.model.instructions import Evict
 from trimtab.core.model.plan import Plan
 from trimtab.core.model.pod import Pod
+from trimtab.core.rescheduling.drift import drifted_moves
 from trimtab.core.rescheduling.execution import NOT_READ, Execution
 from trimtab.core.rescheduling.guards import cluster_refusal
 from trimtab.core.rescheduling.objective import NodeLoad
@@ -44,7 +48,10 @@ class Rescheduling(Controller):
 
     listens_to: ClassVar[frozenset[type] | None] = frozenset({PodUpserted, PodDeleted, SettingsRead, LeaseLost})
     answers: ClassVar[frozenset[type]] = frozenset(
-        {EvictDone, EvictFailed, LedgerRead, LedgerWritten, LedgerFailed, SurgeDone, SurgeFailed, PauseChanged}
+        {
+            *(EvictDone, EvictFailed, LedgerRead, LedgerWritten, LedgerFailed),
+            *(SurgeDone, SurgeFailed, PauseChanged, PlanApproved),
+        }
     )
 
     def __init__(self, state: EngineState) -> None:
@@ -110,6 +117,7 @@ class Rescheduling(Controller):
             LedgerFailed: execution.ledger_failed,
             SurgeDone: execution.surge_done,
             SurgeFailed: execution.surge_failed,
+            PlanApproved: self._approved,
         }
 
     # --- planning
@@ -127,7 +135,7 @@ class Rescheduling(Controller):
     @staticmethod
     def _carries_out(settings: ReschedulingSettings) -> bool:
         """Only then the ledger is needed."""
-        return settings.mode is Mode.AUTO and not settings.rivals
+        return settings.mode is not Mode.OBSERVE and not settings.rivals
 
     def _plan_if_due(self, settings: ReschedulingSettings, now: float) -> list[Output]:
         """A plan that is to be carried out waits until the ledger was read for the first time."""
@@ -171,6 +179,13 @@ class Rescheduling(Controller):
                 assert planner.plan is not None
                 return self._carry_out(self.history.keep(planner.plan), now)
         return ()
+
+    def _approved(self, event: PlanApproved) -> Sequence[Output]:
+        """What has changed since it was planned is checked move by move."""
+        if self.settings is None or not self._carries_out(self.settings):
+            return ()
+        skipped = drifted_moves(event.plan.moves, self.execution.guard_context(event.at))
+        return self.execution.carry_out(struct_replace(event.plan, at=event.at), event.at, skipped)
 
     def _carry_out(self, plan: Plan, now: float) -> list[Output]:
         if self.settings is None or self.settings.mode is not Mode.AUTO:

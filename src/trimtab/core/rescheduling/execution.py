@@ -11,8 +11,9 @@ the moves under way. What it cannot know counts as moved. States are in `core/mo
 
 from __future__ import annotations
 
-from collections.abc import Iterator, Sequence
+from collections.abc import Iterator, Mapping, Sequence
 from math import inf
+from types import MappingProxyType
 
 from msgspec.structs import replace
 
@@ -53,6 +54,7 @@ MAX_DOUBLINGS = 6
 MIN_KEPT, KEPT_SECONDS = 200, 86_400.0
 NOT_READ = "the ledger of moves has not been read"
 WAITS_FOR_NODE = frozenset({MoveState.CHARGED, MoveState.EVICTED, MoveState.SURGED})
+NONE_SKIPPED: Mapping[str, str] = MappingProxyType({})
 ZONE_LABEL = "topology.kubernetes.io/zone"
 
 
@@ -71,6 +73,7 @@ class Execution:
         self._not_before = self._next_write = self._next_read = -inf
         self._queue: list[Move] = []
         self._planned_at = -inf
+        self.skipped: dict[str, str] = {}  # why moves of the last plan were not charged, by UID
         self._charged: list[str] = []  # sent when the write under way has succeeded
         self._deadlines: dict[str, float] = {}
         self._leaving: dict[str, Pod] = {}  # the pods of moves under way, as they were
@@ -173,13 +176,27 @@ class Execution:
         for each in event.ledger.records:
             mine = known.get(each.uid)
             self.records[each.uid] = mine if mine is not None and mine.term == self._term and mine.under_way else each
-        if event.ledger.term != self._term and event.ledger.records:
+        if event.ledger.term != self._term and event.ledger.records and self._leads:
             self._not_before = event.at + TAKEOVER_WAIT
         self._version, self._dirty = event.version, True
-        for each in [each for each in self.records.values() if each.under_way]:
+        for each in self._followed():
             self._resume(each, event.at)
         self._charged = []
         return self._write(event.at)
+
+    @property
+    def _leads(self) -> bool:
+        """Without a lease, as in `trimtab apply`, the term is negative, and a leader may move other pods at the same time."""
+        return self._term is not None and self._term >= 0
+
+    def _followed(self) -> list[MoveRecord]:
+        """The moves under way that this process may take further: the leader all of them, others none of a leader's."""
+        return [each for each in self.records.values() if each.under_way and (self._leads or each.term < 0)]
+
+    @property
+    def is_waiting(self) -> bool:
+        """Whether moves wait to be sent, or changes to be written."""
+        return bool(self._queue or self._charged or self._writing or self._reading or self._dirty)
 
     @property
     def is_ready(self) -> bool:
@@ -240,8 +257,10 @@ class Execution:
 
     # --- from the plan to the API server
 
-    def carry_out(self, plan: Plan, now: float) -> Sequence[Output]:
-        self._queue, self._planned_at = list(plan.moves), plan.at
+    def carry_out(self, plan: Plan, now: float, skipped: Mapping[str, str] = NONE_SKIPPED) -> Sequence[Output]:
+        """`skipped`: the reasons why some of its moves are left out, by UID."""
+        self._queue = [each for each in plan.moves if each.uid not in skipped]
+        self._planned_at, self.skipped = plan.at, dict(skipped)
         return self._charge(now)
 
     def _charge(self, now: float) -> Sequence[Output]:
@@ -255,25 +274,29 @@ class Execution:
         room = self.settings.max_in_progress - sum(each.state in WAITS_FOR_NODE for each in self.records.values())
         rehearsal = Rehearsal(self.state.cluster, self.state.settings.any_profile_of)
         while self._queue and room > 0:
-            record = self._record_of(self._queue.pop(0), rehearsal, now)
-            if record is not None:
+            move = self._queue.pop(0)
+            record = self._record_of(move, rehearsal, now)
+            if isinstance(record, str):
+                self.skipped[move.uid] = record
+            else:
                 self.records.pop(record.uid, None)  # an earlier attempt that was cancelled
                 self._put(record, now, ANSWER_TIMEOUT)
                 self._charged.append(record.uid)
                 room -= 1
         return self._write(now)
 
-    def _record_of(self, move: Move, rehearsal: Rehearsal, now: float) -> MoveRecord | None:
-        """None if the cluster, or an earlier move of this plan, gives a reason now."""
+    def _record_of(self, move: Move, rehearsal: Rehearsal, now: float) -> MoveRecord | str:
+        """Or the reason that the cluster, or an earlier move of this plan, gives now."""
         pod = self.state.cluster.pods.get(move.uid)
         if pod is None or pod.owner is None or pod.node != move.source:
-            return None
-        if refusal(self.guard_context(now), pod) is not None or not self._still_fits(pod, move, rehearsal):
-            return None
+            return f"it does not run on {move.source} any more"
+        if (refused := refusal(self.guard_context(now), pod)) is not None:
+            return f"{refused.guard}: {refused.reason}"
+        if not self._still_fits(pod, move, rehearsal):
+            return f"its scheduler would not place it on {move.target} any more"
         surge = self.settings.method is not Method.EVICTION and can_surge(pod)
         if not surge and self.settings.method is Method.REPLACEMENT_ONLY:
-            return None
-        self._leaving[pod.uid] = pod
+            return "its workload cannot have a further replica, and method replacementOnly never evicts"
         record = MoveRecord(
             uid=pod.uid,
             namespace=pod.namespace,
@@ -292,7 +315,10 @@ class Execution:
             term=self._term or 0,
             surge=surge,
         )
-        return None if spent_budget(self.settings.budgets, self.records.values(), record) else record
+        if spent := spent_budget(self.settings.budgets, self.records.values(), record):
+            return spent
+        self._leaving[pod.uid] = pod
+        return record
 
     def _still_fits(self, pod: Pod, move: Move, rehearsal: Rehearsal) -> bool:
         if not move.target:
@@ -378,7 +404,7 @@ class Execution:
     # --- what the watch shows
 
     def pod_upserted(self, before: Pod | None, pod: Pod, now: float) -> Sequence[Output]:
-        for record in [each for each in self.records.values() if each.under_way]:
+        for record in self._followed():
             if record.uid == pod.uid:
                 return self._old_pod_changed(record, pod, now)
             if record.replacement == pod.uid:
@@ -389,7 +415,7 @@ class Execution:
         return ()
 
     def pod_deleted(self, uid: str, now: float) -> Sequence[Output]:
-        for record in [each for each in self.records.values() if each.under_way]:
+        for record in self._followed():
             if record.uid == uid and record.state is MoveState.LEAVING:
                 return self._finish(record, now)
             if record.replacement == uid:  # its owner will create another

@@ -25,6 +25,7 @@ class Mode(StrEnum):
     """Whether moves are only planned, wait for approval, or are carried out."""
 
     OBSERVE = "observe"
+    APPROVE = "approve"
     AUTO = "auto"
 
 
