@@ -76,7 +76,7 @@ def _problem(document: PlanDocument) -> str:
     if metadata.hashed:
         return "metadata.hashed: its names are pseudonyms, which no cluster has: plan without --hash-names"
     if not metadata.cluster:
-        return f"metadata.cluster is missing, so nobody knows which cluster it is of: let the namespace kube-system be read, and {AGAIN}"
+        return f"metadata.cluster is missing: let the namespace kube-system be read, and {AGAIN}"
     seen: set[str] = set()
     for number, move in enumerate(document.moves):
         if problem := _move_problem(move):
@@ -104,7 +104,9 @@ def age_problem(document: PlanDocument, now: float, max_age: float) -> str:
     """Why its age forbids to carry it out; times are in seconds, `now` since 1970."""
     at = document.metadata.at.timestamp()
     if at > now + MAX_AHEAD:
-        return f"the plan is of {_clock(at)}, which is in the future: compare the clocks of this machine and of the one that made it"
+        return (
+            f"the plan is of {_clock(at)}, which is in the future: set the clock of the machine that made it, or ours"
+        )
     if now - at > max_age:
         return (
             f"the plan is of {_clock(at)}, {format_duration(round(now - at))} ago, and --max-age is "

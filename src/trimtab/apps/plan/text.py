@@ -29,7 +29,7 @@ def plan_lines(planned: PlannedMoves, where: str, *, why_not: bool) -> Iterator[
     yield _header(planned, where)
     yield EMPTY
     for move in moves:
-        yield from _move_lines(move)
+        yield from move_lines(move)
     if not moves:
         yield ((nothing_to_move(planned), "bold green"),)
     else:
@@ -62,7 +62,7 @@ def _header(planned: PlannedMoves, where: str) -> Line:
     return (verdict, "bold"), (f" of {where} ({size}), as of {at}.", "")
 
 
-def _move_lines(move: Move) -> Iterator[Line]:
+def move_lines(move: Move) -> Iterator[Line]:
     yield ("  ~ ", "bold yellow"), (move.pod, "bold"), (f"  {move.source} → {move.goes_to}", "")
     yield ("      why   ", "dim"), (f"{move.strategy}: {move.reason}", "")
     why = f" ({move.cost_reason})" if move.cost_reason else ""

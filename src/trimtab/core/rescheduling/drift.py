@@ -49,7 +49,9 @@ def _load_reason(move: Move, guards: GuardContext, load: NodeLoad) -> str:
     cluster, view = load.cluster, load.cluster.view
     source, target = cluster.node_table.row[move.source], cluster.node_table.row[move.target]
     for name in load.resources:
-        if unknown := [node for node, row in ((move.source, source), (move.target, target)) if not view.load.trust(name)[row]]:
+        if unknown := [
+            node for node, row in ((move.source, source), (move.target, target)) if not view.load.trust(name)[row]
+        ]:
             return f"no sample of the {name} of {unknown[0]} is trusted"
     pod, targets = load.pods(np.array([cluster.pod_table.slot[move.uid]])), np.array([target])
     if not load.fits(targets, pod).all():
