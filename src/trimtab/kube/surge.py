@@ -7,7 +7,7 @@ from collections.abc import Awaitable, Callable
 from trimtab.core.model.events import SurgeDone, SurgeFailed
 from trimtab.core.model.instructions import EndSurge, StartSurge
 from trimtab.wire.decoding import read_status
-from trimtab.wire.outcomes import NOT_FOUND, OK, Reply
+from trimtab.wire.outcomes import CONFLICT, NOT_FOUND, OK, Reply
 from trimtab.wire.requests import Request
 from trimtab.wire.surge import (
     Workload,
@@ -24,6 +24,8 @@ from trimtab.wire.surge import (
 )
 
 Send = Callable[[Request], Awaitable[Reply]]
+
+CONFLICTS = 5  # in a row
 
 
 async def start_surge(surge: StartSurge, send: Send, now: Callable[[], float]) -> SurgeDone | SurgeFailed:
@@ -50,20 +52,30 @@ async def _obstacle_around(surge: StartSurge, workload: Workload, send: Send) ->
 
 
 async def end_surge(surge: EndSurge, send: Send, now: Callable[[], float]) -> SurgeDone | SurgeFailed:
-    """A workload that is gone, or has no further replica for this pod, needs nothing."""
+    """Try again after a conflict: the workload's status changes at the moment when the replacement is ready."""
+    reply = await _end(surge, send, now())
+    for _ in range(CONFLICTS):
+        if not isinstance(reply, Reply) or reply.status != CONFLICT:
+            break
+        reply = await _end(surge, send, now())
+    return _outcome(surge.uid, reply, now()) if isinstance(reply, Reply) else reply
+
+
+async def _end(surge: EndSurge, send: Send, now: float) -> Reply | SurgeDone | SurgeFailed:
+    """The answer to the update; a workload that is gone, or has no further replica for this pod, needs none."""
     reply = await send(workload_request(surge))
     if reply.status == NOT_FOUND and read_status(reply.body).reason == "NotFound":
-        return SurgeDone(surge.uid, now())
+        return SurgeDone(surge.uid, now)
     workload = decode_workload(reply.body) if reply.status == OK else None
     if workload is None:
-        return SurgeFailed(surge.uid, reply.message, now(), unknown=True)
+        return SurgeFailed(surge.uid, reply.message, now, unknown=True)
     if workload.surge_for != surge.uid:
-        return SurgeDone(surge.uid, now())
+        return SurgeDone(surge.uid, now)
     if surge.leaves:
         marked = await send(deletion_cost_request(surge))
         if marked.status not in (OK, NOT_FOUND):
-            return SurgeFailed(surge.uid, marked.message, now())
-    return _outcome(surge.uid, await send(end_request(surge, workload)), now())
+            return SurgeFailed(surge.uid, marked.message, now)
+    return await send(end_request(surge, workload))
 
 
 async def _read(surge: StartSurge, send: Send) -> Workload | str:

@@ -270,8 +270,8 @@ def event_request(event: EmitEvent, now: str, name: str, instance: str) -> Reque
             "reason": truncate(event.reason, MAX_FIELD_BYTES),
             "regarding": {
                 "apiVersion": "v1",
-                "kind": "Pod",
-                "namespace": event.namespace,
+                "kind": event.kind,
+                **({"namespace": event.namespace} if event.kind == "Pod" else {}),
                 "name": event.name,
                 "uid": event.uid,
             },

@@ -269,6 +269,14 @@ class SurgeFailed(Struct, frozen=True, tag=True):
     unknown: bool = False
 
 
+class ResizeDone(Struct, frozen=True, tag=True):
+    """The API server accepted a ResizePod, or with an error refused it."""
+
+    uid: str
+    at: float
+    error: str = ""
+
+
 class PauseChanged(Struct, frozen=True, tag=True):
     """Somebody stopped all moves, for this reason, or with an empty one lets them go on."""
 
@@ -343,4 +351,5 @@ Event = (
     | SurgeFailed
     | PauseChanged
     | PlanApproved
+    | ResizeDone
 )

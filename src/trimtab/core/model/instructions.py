@@ -26,7 +26,7 @@ class GetPod(Struct, frozen=True, tag=True):
 
 
 class EmitEvent(Struct, frozen=True, tag=True):
-    """Write a Kubernetes Event about the pod."""
+    """Write a Kubernetes Event about the pod, or about a node."""
 
     uid: str
     namespace: str
@@ -36,6 +36,7 @@ class EmitEvent(Struct, frozen=True, tag=True):
     warning: bool = False
     action: str = "Scheduling"
     scheduler_name: str = ""
+    kind: str = "Pod"  # or Node, whose Events are in the namespace default
 
 
 class SetUnschedulable(Struct, frozen=True, tag=True):
@@ -106,6 +107,15 @@ class EndSurge(Struct, frozen=True, tag=True):
     leaves: str = ""
 
 
+class ResizePod(Struct, frozen=True, tag=True):
+    """Raise the CPU request of the pod of this UID in place, to so many millicores."""
+
+    uid: str
+    namespace: str
+    name: str
+    cpu: int
+
+
 class BindVolume(Struct, frozen=True, tag=True):
     """Set the volume's claimRef, if it is still at this version; the pod of this UID waits for it."""
 
@@ -161,4 +171,5 @@ Instruction = (
     | WriteLedger
     | StartSurge
     | EndSurge
+    | ResizePod
 )

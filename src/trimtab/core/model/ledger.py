@@ -85,6 +85,7 @@ class MoveRecord(Struct, frozen=True, rename="camel", omit_defaults=True):
     ended: float = 0.0
     unready: float = 0.0  # seconds for which the workload had one ready pod less
     promised: tuple[float, float] | None = None  # utilisation of source and target after the move
+    relief: float | None = None  # that was promised, by snapshot
     grades: tuple[Grade, ...] = ()
 
     @property
@@ -94,6 +95,11 @@ class MoveRecord(Struct, frozen=True, rename="camel", omit_defaults=True):
     @property
     def under_way(self) -> bool:
         return self.state in UNDER_WAY
+
+    @property
+    def came_back(self) -> bool:
+        """Whether the replacement went to the node that the pod was to leave."""
+        return bool(self.node) and self.node == self.source
 
     @property
     def counts(self) -> bool:

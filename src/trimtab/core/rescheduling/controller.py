@@ -38,6 +38,7 @@ from trimtab.core.rescheduling.guards import cluster_refusal
 from trimtab.core.rescheduling.objective import NodeLoad
 from trimtab.core.rescheduling.plan_history import PlanHistory
 from trimtab.core.rescheduling.planner import Planner
+from trimtab.core.rescheduling.remedies import Remedies
 from trimtab.core.rescheduling.rivals.rounds import RivalRounds
 from trimtab.core.rescheduling.settings import Mode, ReschedulingSettings
 from trimtab.core.rescheduling.strategies.interface import StrategyContext
@@ -53,11 +54,13 @@ class Rescheduling(Controller):
             *(SurgeDone, SurgeFailed, PauseChanged, PlanApproved),
         }
     )
+    gives_way: ClassVar[bool] = True
 
     def __init__(self, state: EngineState) -> None:
         self.state = state
         self.execution = Execution(state)
         self.history = PlanHistory()
+        self.remedies = Remedies()
         self._rival_rounds = RivalRounds()
         self._next_plan = 0.0
         self._planner: Planner | None = None
@@ -68,6 +71,7 @@ class Rescheduling(Controller):
         copied = Rescheduling(state)
         copied.execution, copied._next_plan = self.execution.fork(state), self._next_plan
         copied._rival_rounds, copied.history = self._rival_rounds.copy(), self.history.copy()
+        copied.remedies = self.remedies.copy()
         return copied
 
     @property
@@ -149,11 +153,15 @@ class Rescheduling(Controller):
         context = self.execution.guard_context(now)
         refused = cluster_refusal(context)
         if refused is not None:
-            return [self.history.keep(Plan(now, refusals=(refused,)))]
+            return [self._made(Plan(now, refusals=(refused,)))]
         frozen = replace(context, cluster=self.state.cluster.fork())  # the plan takes several turns
         self._planner = Planner(frozen, self.state.settings.any_profile_of, self.state.settings.other_schedulers)
         self._steps = self._planner.steps()
         return []
+
+    def _made(self, plan: Plan) -> Plan:
+        self.state.recorder.planned(plan)
+        return self.history.keep(plan)
 
     def _run_rivals(self, settings: ReschedulingSettings, now: float) -> list[Output]:
         cluster = self.state.cluster
@@ -177,7 +185,7 @@ class Rescheduling(Controller):
             if next(self._steps, self) is self:
                 self._planner = None
                 assert planner.plan is not None
-                return self._carry_out(self.history.keep(planner.plan), now)
+                return self._carry_out(self._made(planner.plan), now)
         return ()
 
     def _approved(self, event: PlanApproved) -> Sequence[Output]:
@@ -188,6 +196,9 @@ class Rescheduling(Controller):
         return self.execution.carry_out(struct_replace(event.plan, at=event.at), event.at, skipped)
 
     def _carry_out(self, plan: Plan, now: float) -> list[Output]:
-        if self.settings is None or self.settings.mode is not Mode.AUTO:
+        settings = self.settings
+        if settings is None or settings.mode is not Mode.AUTO:
             return [plan]
-        return [plan, *self.execution.carry_out(plan, now)]
+        further = self.remedies.apply(self.state.cluster, plan, settings.remedies, self.state.recorder)
+        moves = self.execution.carry_out(plan, now) if settings.remedies.move else ()
+        return [plan, *further, *moves]

@@ -31,6 +31,7 @@ from trimtab.core.model.instructions import EmitEvent, EndSurge, Evict, Nominate
 from trimtab.core.model.ledger import Ledger, MoveRecord, MoveState, OwnerSlot
 from trimtab.core.model.plan import Move, Plan
 from trimtab.core.model.pod import Pod
+from trimtab.core.rescheduling.grading import grade_moves
 from trimtab.core.rescheduling.guards import (
     GuardContext,
     UnderWay,
@@ -105,6 +106,7 @@ class Execution:
             self.state.forbidden,
             self.why_stopped(now),
             evicting,
+            tuple(self.records.values()),
         )
 
     def _under_way(self, record: MoveRecord) -> UnderWay:
@@ -314,6 +316,8 @@ class Execution:
             zone=self._zone(move.source),
             term=self._term or 0,
             surge=surge,
+            promised=move.promised,
+            relief=move.relief,
         )
         if spent := spent_budget(self.settings.budgets, self.records.values(), record):
             return spent
@@ -460,7 +464,7 @@ class Execution:
     def _replacement_ready(self, record: MoveRecord, now: float) -> Sequence[Output]:
         if not record.surge:
             return self._finish(record, now)
-        self._put(replace(record, state=MoveState.LEAVING), now, RETRY)
+        self._put(replace(record, state=MoveState.LEAVING, left=0.0), now, RETRY)  # until it is given up
         return (self._end_surge(record, record.pod),)
 
     def _check_left(self, record: MoveRecord, now: float) -> Sequence[Output]:
@@ -504,9 +508,18 @@ class Execution:
             self._next_read = now + RETRY
             outputs += self._read()
         outputs += self._charge(now)
+        self._grade(now)
         if now >= self._next_write:
             outputs += self._write(now)
         return outputs
+
+    def _grade(self, now: float) -> None:
+        if not self.is_ready:
+            return
+        for record, grade in grade_moves(self.state.cluster, self.settings, tuple(self.records.values()), now):
+            graded = self.records[record.uid] = replace(record, grades=(*record.grades, grade))
+            self._dirty = True
+            self.state.recorder.move_graded(graded, grade)
 
     def _overdue(self, record: MoveRecord, now: float) -> Sequence[Output]:
         pod = self.state.cluster.pods.get(record.uid)

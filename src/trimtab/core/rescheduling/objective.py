@@ -3,8 +3,9 @@
     penalty of a node = sum over snapshots of weight * f(highest of its resources, relative to their limits)
 
 Snapshots are of the whole cluster (`load.snapshots`), so pods that peak together count together, and those that take turns
-do not. Recent snapshots count most, and the newest of them more than the others. `f` rises around the limit and is convex
-above it, so that relief goes first to where it is needed most; far below it still prefers an even load, a little.
+do not. Recent snapshots count most, and the newest of them more than the others. `f` rises steeply right below the limit, so
+that a node that stays a little above it is worth a move; it is convex above, so that relief goes first to where it is needed
+most and no node is sacrificed; far below it still prefers an even load, a little.
 """
 
 from __future__ import annotations
@@ -24,9 +25,9 @@ from trimtab.core.tables import Bools, Floats, Index
 Array = NDArray[np.float32]
 
 LIMIT = 0.8  # utilisation is scaled so that every resource has its limit here
-RAMP_FROM, RAMP_WIDTH = 0.75, 0.1
-LINEAR, QUADRATIC, EVENNESS = 3.0, 10.0, 0.1
-RECENT_WEIGHT, HOURLY_WEIGHT, DECAY = 72.0, 144.0, 0.5
+RAMP_FROM, RAMP_WIDTH = 0.78, 0.02
+LINEAR, QUADRATIC, EVENNESS = 3.0, 20.0, 0.1
+RECENT_WEIGHT, HOURLY_WEIGHT, DECAY = 60.0, 120.0, 0.5
 BY_SNAPSHOTS = BySnapshots()
 
 

@@ -8,7 +8,7 @@ from enum import StrEnum
 from types import MappingProxyType
 
 from trimtab.core.load.pod_metrics import Capacity
-from trimtab.core.model.duration import DAY, format_duration
+from trimtab.core.model.duration import DAY, HOUR, format_duration
 from trimtab.core.model.resources import CPU, MEMORY
 from trimtab.core.model.selectors import LabelSelector
 from trimtab.core.model.setting import INT32, ParsedFields, Setting, setting
@@ -19,6 +19,7 @@ from trimtab.core.rescheduling.strategies.interface import RivalStrategy, Strate
 from trimtab.core.rescheduling.strategies.resource_optimization import ResourceOptimization
 
 INTERVAL, COOLDOWN = 300.0, 1800.0
+GRADES = {"grade_after": 1800.0, "grade_again_after": 6 * HOUR}
 
 
 class Mode(StrEnum):
@@ -44,6 +45,24 @@ LIMITS: Mapping[str, float] = MappingProxyType({CPU: 0.8, MEMORY: 0.9})
 
 # The kinds besides pods and nodes that guards read.
 GUARDED_KINDS = ("poddisruptionbudgets", "persistentvolumeclaims", "persistentvolumes", "statefulsets")
+
+
+@dataclass(frozen=True, slots=True)
+class RemedySettings:
+    """Which rungs of the remedy ladder may be used."""
+
+    soft_taint: bool = setting(
+        False, "false unless set: true gives hot nodes a PreferNoSchedule taint, so that every scheduler avoids them"
+    )
+    resize: bool = setting(
+        False,
+        "false unless set: true raises, in place, the CPU request of pods on hot nodes to what they use, if they have the "
+        "annotation trimtab.dev/resize=requests",
+    )
+    move: bool = setting(True, "true unless set: false only plans moves, whatever `mode` says")
+    capacity: bool = setting(
+        True, "true unless set: an Event of a node that stays hot because no other node can take its pods"
+    )
 
 
 @dataclass(frozen=True, slots=True)
@@ -144,11 +163,27 @@ class ReschedulingSettings:
     max_metrics_age: float = setting(
         180.0, "3m unless set: nothing is moved while the newest metrics are older", seconds=(1, DAY)
     )
+    grade_after: float = setting(
+        GRADES["grade_after"],
+        "30m unless set: how long after a move ended it is first measured what that was worth; see "
+        "[rescheduling.md](rescheduling.md#grades-and-history)",
+        seconds=(600, 3 * HOUR),
+    )
+    grade_again_after: float = setting(
+        GRADES["grade_again_after"],
+        "6h unless set: when that is measured again; at least twice gradeAfter",
+        seconds=(1200, 7 * DAY),
+    )
     forecaster: Forecaster = setting(
         BySnapshots(),
         "`snapshots` unless set: what the next hours are taken to bring; also `seasonal` or `learned`; see "
         "[rescheduling.md](rescheduling.md#forecasts)",
         name="forecast",
+    )
+    remedies: RemedySettings = setting(
+        RemedySettings(),
+        "`{softTaint: false, resize: false, move: true, capacity: true}` unless set: the rungs of the remedy ladder that "
+        "may be used; see [rescheduling.md](rescheduling.md#remedies)",
     )
     windows: tuple[Window, ...] = setting(
         (),
@@ -175,4 +210,10 @@ class ReschedulingSettings:
             parsed.at("cooldown").error(
                 f"cooldown ({format_duration(cooldown)}) must not be shorter than interval ({format_duration(interval)}), "
                 "or every plan could move pods of the same owner: raise it, or shorten interval"
+            )
+        first, again = (parsed.values.get(name, default) for name, default in GRADES.items())
+        if again < 2 * first:
+            parsed.at("gradeAgainAfter", "gradeAfter").error(
+                f"gradeAgainAfter ({format_duration(again)}) must be at least twice gradeAfter ({format_duration(first)}), "
+                "or both say the same"
             )
