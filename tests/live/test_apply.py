@@ -20,7 +20,7 @@ from tools.controlplane.client import Document
 from tools.controlplane.process import Process
 from tools.controlplane.rig import WORKLOADS
 
-pytestmark = pytest.mark.live
+pytestmark = [pytest.mark.live, pytest.mark.timeout(400)]
 LEASE = "/apis/coordination.k8s.io/v1/namespaces/trimtab/leases"
 
 

@@ -123,7 +123,7 @@ def plan_of(document: PlanDocument) -> Plan:
     moves = tuple(
         Move(
             *(each.uid, each.pod, each.source, each.target, each.strategy, each.reason),
-            *(each.gain, each.cost, each.cost_reason, each.could_choose),
+            *(each.gain, each.cost, each.cost_reason, each.could_choose, each.promised, each.relief),
         )
         for each in document.moves
     )

@@ -11,7 +11,8 @@
      "moves": [{"pod": "shop/web-1", "uid": "…", "resourceVersion": "41", "source": "n-1", "target": "n-2",
                 "strategy": "ResourceOptimization", "reason": "cpu at 95%, above 80%", "gain": 80.5, "cost": 32.0,
                 "costReason": "priority 1000",           only if the pod does not cost what others do
-                "couldChoose": ["n-2", "n-3"]}],         only if another scheduler could choose one of several
+                "couldChoose": ["n-2", "n-3"],           only if another scheduler could choose one of several
+                "promised": [0.72, 0.35], "relief": 1.1}],   what the move is graded by
      "refusals": [{"subject": "shop/db-0", "guard": "minimum age", "reason": "…"}],
      "penalty": {"before": 120.5, "after": 40.0},
      "hottest": [{"resource": "cpu", "limit": 0.8, "before": {"node": "n-1", "usage": 0.95}, "after": …,
@@ -63,6 +64,8 @@ class PlannedMove(Struct, frozen=True, omit_defaults=True, rename="camel", forbi
     cost: float
     cost_reason: str = ""
     could_choose: tuple[str, ...] = ()
+    promised: tuple[float, float] | None = None
+    relief: float | None = None
 
 
 class PlannedRefusal(Struct, frozen=True, forbid_unknown_fields=True):
@@ -136,7 +139,8 @@ def _time(at: float) -> datetime:
 def _move(move: Move, resource_version: int) -> PlannedMove:
     places = move.pod, move.uid, str(resource_version), move.source, move.target
     worth = round(move.gain, DIGITS), round(move.cost, DIGITS)
-    return PlannedMove(*places, move.strategy, move.reason, *worth, move.cost_reason, move.could_choose)
+    judged = move.cost_reason, move.could_choose, move.promised, move.relief
+    return PlannedMove(*places, move.strategy, move.reason, *worth, *judged)
 
 
 def _hottest(each: Hottest) -> HottestNode:

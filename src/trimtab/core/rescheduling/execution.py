@@ -189,7 +189,7 @@ class Execution:
     @property
     def _leads(self) -> bool:
         """Without a lease, as in `trimtab apply`, the term is negative, and a leader may move other pods at the same time."""
-        return self._term is not None and self._term >= 0
+        return self._term is None or self._term >= 0
 
     def _followed(self) -> list[MoveRecord]:
         """The moves under way that this process may take further: the leader all of them, others none of a leader's."""
@@ -514,7 +514,7 @@ class Execution:
         return outputs
 
     def _grade(self, now: float) -> None:
-        if not self.is_ready:
+        if not self.is_ready or not self._leads:
             return
         for record, grade in grade_moves(self.state.cluster, self.settings, tuple(self.records.values()), now):
             graded = self.records[record.uid] = replace(record, grades=(*record.grades, grade))
