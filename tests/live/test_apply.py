@@ -1,4 +1,4 @@
-"""`trimtab apply` on a live cluster with a real Prometheus: the pod of a plan file moves, once, and only if it is still there."""
+"""`trimtab apply` and `trimtab approve` on a live cluster with a real Prometheus: what was planned moves, once."""
 
 from __future__ import annotations
 
@@ -15,7 +15,7 @@ from tests.live.metering.metered_cluster import MeteredCluster
 from tests.live.metering.pod_usage_feed import PodUsageFeed
 from tests.live.reader_account import run_command
 from tests.live.requires_controlplane import controlplane_or_skip
-from tests.live.test_moves import APPS, HOT, LEDGER, QUICK, app, cordon, ended, records
+from tests.live.test_moves import APPS, HOT, LEDGER, QUICK, ROLE, app, cordon, ended, records, rescheduler
 from tools.controlplane.client import Document
 from tools.controlplane.process import Process
 from tools.controlplane.rig import WORKLOADS
@@ -26,10 +26,10 @@ LEASE = "/apis/coordination.k8s.io/v1/namespaces/trimtab/leases"
 
 @pytest.fixture(scope="module")
 def cluster() -> Iterator[MeteredCluster]:
-    """Three measured nodes, and a scheduler's roles; nothing of the rescheduler is installed."""
+    """Three measured nodes, and the roles of a scheduler and of a rescheduler, which only the last test starts."""
     asked = MeteredCluster(controlplane_or_skip(), 3, controllers=WORKLOADS)
     with asked as running, PodUsageFeed(running.rig, running.exporters):
-        trimtab_process.install(running.rig)
+        trimtab_process.install(running.rig, *trimtab_process.ROLES, ROLE)
         yield running
 
 
@@ -102,6 +102,28 @@ def test_a_plan_is_carried_out_once(cluster: MeteredCluster, scheduler: Process,
     again = run(cluster, "apply", str(tmp_path / "plan.json"), "--auto-approve")
     assert (2, before) == (again.returncode, uids(cluster)), again.stdout + again.stderr
     assert "Applied: 0 done, 1 skipped, 0 failed." in again.stdout
+
+
+def test_a_plan_waits_for_approval(cluster: MeteredCluster, scheduler: Process) -> None:
+    """A rescheduler in approve mode publishes its plan, and moves the pod only when somebody has approved it."""
+    cluster.rig.admin.raw("DELETE", LEDGER)
+    kubeconfig = ("--kubeconfig", str(cluster.rig.admin_kubeconfig))
+    with rescheduler(cluster, mode="approve", maxMoves=1) as trimtab:
+        trimtab_process.wait_for(lambda: published(cluster), 90, "a plan that waits", trimtab)
+        asked = run_command(cluster.rig, "approve", *kubeconfig)
+        assert 1 == asked.returncode and "name the plan, `trimtab approve ID`" in asked.stderr
+        assert [] == records(cluster)
+        plan = published(cluster)
+        done = run_command(cluster.rig, "approve", plan["id"], *kubeconfig)
+        assert 0 == done.returncode and f"Plan {plan['id']} moves 1 pod" in done.stdout, done.stdout + done.stderr
+        trimtab_process.wait_for(lambda: ended(cluster), 90, "a move", trimtab)
+    assert plan["moves"][0]["uid"] == ended(cluster)[0]["uid"]
+
+
+def published(cluster: MeteredCluster) -> Document:
+    status, body = cluster.rig.admin.raw("GET", LEDGER)
+    found: Document = json.loads(json.loads(body)["data"].get("plan.json", "{}")) if status == 200 else {}
+    return found
 
 
 def uids(cluster: MeteredCluster) -> dict[str, str]:

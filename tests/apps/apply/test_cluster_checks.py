@@ -56,7 +56,10 @@ async def test_the_right_cluster() -> None:
 @pytest.mark.parametrize(
     ("asked", "message"),
     [
-        (answering(SYSTEM, named("kube-system", "u-9")), "the plan is of another cluster (its metadata.cluster is u-1, and"),
+        (
+            answering(SYSTEM, named("kube-system", "u-9")),
+            "the plan is of another cluster (its metadata.cluster is u-1, and",
+        ),
         (answering(SYSTEM, FORBIDDEN), "so nobody knows which cluster this is: ann may not get it"),
         (answering(OURS, NOT_FOUND), "or name another with --namespace"),
         (server(trimtab=named("trimtab", **{"trimtab.dev/paused": "incident"})), "by lease trimtab/trimtab: incident"),
@@ -72,7 +75,7 @@ async def test_an_unreachable_server() -> None:
     def answer(request: Request) -> FakeResponse:
         raise Unreachable("refused", sent=False)
 
-    with pytest.raises(CannotApply, match="the API server https://x:6443 .* cannot be reached: refused"):
+    with pytest.raises(CannotApply, match="cannot be reached: refused"):
         await check_cluster(ApiServer(FakeTransport(answer), CREDENTIALS), "u-1", "trimtab")
 
 

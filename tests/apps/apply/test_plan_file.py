@@ -64,7 +64,10 @@ def test_what_plan_writes_can_be_applied(plan: bytes, tmp_path: Path) -> None:
         (lambda plan: plan["metadata"].pop("cluster"), "metadata.cluster is missing"),
         (lambda plan: plan["metadata"].update(hashed=True), "metadata.hashed: its names are pseudonyms"),
         (lambda plan: plan["metadata"].update(at="yesterday"), "metadata.at: Invalid RFC3339 encoded datetime"),
-        (lambda plan: plan["metadata"].update(at="2026-01-31T08:00:00"), "metadata.at: Expected `datetime` with a timezone"),
+        (
+            lambda plan: plan["metadata"].update(at="2026-01-31T08:00:00"),
+            "metadata.at: Expected `datetime` with a timezone",
+        ),
     ],
 )
 def test_an_edited_plan(plan: bytes, edit: Edit, message: str) -> None:

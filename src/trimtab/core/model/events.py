@@ -10,7 +10,7 @@ from typing import Any
 
 from msgspec import Struct
 
-from trimtab.core.model.ledger import Ledger
+from trimtab.core.model.ledger import Ledger, PublishedPlan
 from trimtab.core.model.node import Node
 from trimtab.core.model.objects import Object
 from trimtab.core.model.plan import Plan
@@ -231,12 +231,14 @@ class EvictFailed(Struct, frozen=True, tag=True):
 
 
 class LedgerRead(Struct, frozen=True, tag=True):
-    """The answer to ReadLedger; None with the `problem` if it cannot be read."""
+    """The answer to ReadLedger; None with the `problem` if it cannot be read. `approved` is the ID of a plan."""
 
     ledger: Ledger | None
     at: float
     version: str = ""
     problem: str = ""
+    plan: PublishedPlan | None = None
+    approved: str = ""
 
 
 class LedgerWritten(Struct, frozen=True, tag=True):

@@ -1,7 +1,7 @@
 """The rescheduling controller: plans at its interval, and lets `execution.py` carry the plans out.
 
-In `observe` mode plans are only told. Rivals, which only the simulator runs, evict by their own rules, and nobody follows
-their evictions up.
+In `observe` mode plans are only told, and in `approve` mode they wait for somebody who approves them. Rivals, which only the
+simulator runs, evict by their own rules, and nobody follows their evictions up.
 """
 
 from __future__ import annotations
@@ -9,8 +9,6 @@ from __future__ import annotations
 from collections.abc import Callable, Iterator, Mapping, Sequence
 from dataclasses import replace
 from typing import Any, ClassVar
-
-from msgspec.structs import replace as struct_replace
 
 from trimtab.core.controllers import Changed, Controller, EngineState, Output
 from trimtab.core.model.events import (
@@ -32,7 +30,6 @@ from trimtab.core.model.events import (
 from trimtab.core.model.instructions import Evict
 from trimtab.core.model.plan import Plan
 from trimtab.core.model.pod import Pod
-from trimtab.core.rescheduling.drift import drifted_moves
 from trimtab.core.rescheduling.execution import NOT_READ, Execution
 from trimtab.core.rescheduling.guards import cluster_refusal
 from trimtab.core.rescheduling.objective import NodeLoad
@@ -189,16 +186,16 @@ class Rescheduling(Controller):
         return ()
 
     def _approved(self, event: PlanApproved) -> Sequence[Output]:
-        """What has changed since it was planned is checked move by move."""
         if self.settings is None or not self._carries_out(self.settings):
             return ()
-        skipped = drifted_moves(event.plan.moves, self.execution.guard_context(event.at))
-        return self.execution.carry_out(struct_replace(event.plan, at=event.at), event.at, skipped)
+        return self.execution.approve(event.plan, event.at)
 
     def _carry_out(self, plan: Plan, now: float) -> list[Output]:
         settings = self.settings
-        if settings is None or settings.mode is not Mode.AUTO:
+        if settings is None or settings.mode is Mode.OBSERVE:
             return [plan]
+        if settings.mode is Mode.APPROVE:
+            return [plan, *self.execution.publish(plan, now)]
         further = self.remedies.apply(self.state.cluster, plan, settings.remedies, self.state.recorder)
         moves = self.execution.carry_out(plan, now) if settings.remedies.move else ()
         return [plan, *further, *moves]

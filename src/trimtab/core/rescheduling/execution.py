@@ -28,9 +28,10 @@ from trimtab.core.model.events import (
     SurgeFailed,
 )
 from trimtab.core.model.instructions import EmitEvent, EndSurge, Evict, Nominate, ReadLedger, StartSurge, WriteLedger
-from trimtab.core.model.ledger import Ledger, MoveRecord, MoveState, OwnerSlot
+from trimtab.core.model.ledger import Ledger, MoveRecord, MoveState, OwnerSlot, PublishedPlan, publish
 from trimtab.core.model.plan import Move, Plan
 from trimtab.core.model.pod import Pod
+from trimtab.core.rescheduling.drift import drifted_moves
 from trimtab.core.rescheduling.grading import grade_moves
 from trimtab.core.rescheduling.guards import (
     GuardContext,
@@ -51,6 +52,7 @@ REPLACEMENT_TIMEOUT, READY_TIMEOUT, LEAVE_TIMEOUT = 300.0, 600.0, 60.0
 STUCK_AFTER = 60.0  # a replacement without a node for so long stops all moves
 TAKEOVER_WAIT = 15.0  # the lease of an earlier leader
 RETRY, WRITE_INTERVAL = 10.0, 2.0
+LOOK_INTERVAL, APPROVAL_TTL = 5.0, 600.0  # while a plan waits for approval
 MAX_DOUBLINGS = 6
 MIN_KEPT, KEPT_SECONDS = 200, 86_400.0
 NOT_READ = "the ledger of moves has not been read"
@@ -74,6 +76,8 @@ class Execution:
         self._not_before = self._next_write = self._next_read = -inf
         self._queue: list[Move] = []
         self._planned_at = -inf
+        self.published: PublishedPlan | None = None  # waits for approval
+        self._next_look = -inf
         self.skipped: dict[str, str] = {}  # why moves of the last plan were not charged, by UID
         self._charged: list[str] = []  # sent when the write under way has succeeded
         self._deadlines: dict[str, float] = {}
@@ -160,6 +164,7 @@ class Execution:
         self._term = None
         self._reading = self._writing = self._dirty = False
         self._queue, self._charged, self._deadlines, self._leaving = [], [], {}, {}
+        self.published = None
 
     def _read(self) -> Sequence[Output]:
         if self._reading:
@@ -174,6 +179,8 @@ class Execution:
         if event.ledger is None:
             self.problem, self._next_read = event.problem, event.at + RETRY
             return ()
+        if not self.problem and event.version == self._version:
+            return ()
         known, self.records, self.problem = self.records, {}, NOT_READ
         for each in event.ledger.records:
             mine = known.get(each.uid)
@@ -184,6 +191,7 @@ class Execution:
         for each in self._followed():
             self._resume(each, event.at)
         self._charged = []
+        self._check_approval(event)
         return self._write(event.at)
 
     @property
@@ -229,7 +237,8 @@ class Execution:
             return ()
         self._prune(now)
         self._writing, self._dirty, self._next_write = True, False, now + WRITE_INTERVAL
-        return (WriteLedger(Ledger(term=self._term, records=tuple(self.records.values())), self._version),)
+        ledger = Ledger(term=self._term, records=tuple(self.records.values()))
+        return (WriteLedger(ledger, self._version, self.published),)
 
     def _prune(self, now: float) -> None:
         """Records that no budget, hold or grade needs go, the oldest first."""
@@ -256,6 +265,42 @@ class Execution:
         self.problem = f"the ledger of moves was not written: {event.message}"
         self._next_read = event.at + WRITE_INTERVAL
         return ()
+
+    # --- approval
+
+    def publish(self, plan: Plan, now: float) -> Sequence[Output]:
+        """Let the plan wait for approval, in place of an earlier one."""
+        if not self._leads:
+            return ()
+        self.published, self._dirty = publish(plan) if plan.moves else None, True
+        self._next_look = now + LOOK_INTERVAL
+        return self._write(now)
+
+    def _look(self, now: float) -> Sequence[Output]:
+        """Whether the plan that waits was approved; one that waited too long is withdrawn."""
+        if self.published is None or not self._leads or self._writing or self.problem:
+            return ()
+        if now - self.published.at > APPROVAL_TTL:
+            self.published, self._dirty = None, True
+        if now < self._next_look:
+            return ()
+        self._next_look = now + LOOK_INTERVAL
+        return self._read()
+
+    def _check_approval(self, event: LedgerRead) -> None:
+        """The write that follows withdraws the plan and its approval, and then the moves are charged."""
+        if not self._leads:
+            self.published = event.plan  # of the leader, which must find it again
+            return
+        plan = self.published
+        if plan is not None and event.approved == plan.id and event.at - plan.at <= APPROVAL_TTL:
+            self.published = None
+            self.approve(Plan(plan.at, plan.moves), event.at)
+
+    def approve(self, plan: Plan, now: float) -> Sequence[Output]:
+        """Carry out what is left of an earlier plan: what has changed since is checked move by move."""
+        skipped = drifted_moves(plan.moves, self.guard_context(now))
+        return self.carry_out(replace(plan, at=now), now, skipped)
 
     # --- from the plan to the API server
 
@@ -507,7 +552,7 @@ class Execution:
         if self._term is not None and self.problem and not self._writing and now >= self._next_read:
             self._next_read = now + RETRY
             outputs += self._read()
-        outputs += self._charge(now)
+        outputs += [*self._look(now), *self._charge(now)]
         self._grade(now)
         if now >= self._next_write:
             outputs += self._write(now)
