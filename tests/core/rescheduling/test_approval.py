@@ -1,4 +1,4 @@
-"""Plans that somebody approves: a move of a leader is left to it, skipped moves have reasons, and a plan waits in the ledger."""
+"""Approved plans: a leader's moves are left to it, skipped moves have reasons, and a plan waits in the ledger."""
 
 from __future__ import annotations
 
