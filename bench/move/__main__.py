@@ -69,7 +69,9 @@ def run_turn(turn: Turn, cluster: MoveCluster, number: int, options: argparse.Na
     """One turn in a namespace of its own, with its progress."""
 
     def note(text: str) -> None:
-        console.print(f"{time.strftime('%H:%M:%S')} round {number}, {turn.title}: {text}", highlight=False)
+        console.print(
+            f"{time.strftime('%H:%M:%S')} round {number}, {turn.title}: {text}", highlight=False, soft_wrap=True
+        )
 
     namespace = f"round-{number}-{turn.key}"
     return take_turn(turn, cluster, Workload(number), namespace, options.minutes, note)

@@ -410,7 +410,9 @@ def extra_watched_kinds(settings: Settings) -> Iterator[kinds.WatchedKind[Any]]:
         some = only_some_pods_need(name, settings.profiles)
         # Guards refuse all moves without their kinds; pods are scheduled all the same.
         missing = IfForbidden.REPORT if some or not plugins else IfForbidden.WAIT
-        yield from kinds.extra_kinds(name, plugins or ("rescheduling",), missing)
+        for kind in kinds.extra_kinds(name, plugins or ("rescheduling",), missing):
+            granted_together = not settings.profiles and not kind.optional
+            yield replace(kind, role=RESCHEDULER.role_file, wanted_by="") if granted_together else kind
 
 
 def run(

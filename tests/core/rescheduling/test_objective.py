@@ -22,13 +22,14 @@ LIMITS = {CPU: 0.8}
     [
         (0.0, 0.0),
         (0.5, 0.1 * 0.25),
-        (0.75, 0.1 * 0.5625),
-        (0.8, 0.5 + 0.1 * 0.64),
-        (0.85, 1.0 + 3 * 0.05 + 10 * 0.0025 + 0.1 * 0.7225),
-        (1.2, 1.0 + 3 * 0.4 + 10 * 0.16 + 0.1 * 1.44),
+        (0.78, 0.1 * 0.6084),
+        (0.79, 0.5 + 0.1 * 0.6241),
+        (0.8, 1.0 + 0.1 * 0.64),
+        (0.85, 1.0 + 3 * 0.05 + 20 * 0.0025 + 0.1 * 0.7225),
+        (1.2, 1.0 + 3 * 0.4 + 20 * 0.16 + 0.1 * 1.44),
     ],
 )
-def test_the_penalty_rises_around_the_limit_and_is_convex_above(load: float, penalty: float) -> None:
+def test_the_penalty_rises_below_the_limit_and_is_convex_above(load: float, penalty: float) -> None:
     """Figures that are computed by hand."""
     assert penalty == pytest.approx(float(penalties(np.array([[load]], dtype=np.float32), ONE)[0]), rel=1e-5)
 
@@ -36,7 +37,7 @@ def test_the_penalty_rises_around_the_limit_and_is_convex_above(load: float, pen
 def test_recent_snapshots_weigh_most_and_the_newest_of_them_more() -> None:
     """Half of what a week of hours weighs, decaying by e^-0.5; a young cluster has fewer hours, not heavier ones."""
     weights = snapshot_weights(6, 168)
-    assert (72.0, 144.0) == (pytest.approx(weights[:6].sum(), rel=1e-5), pytest.approx(weights[6:].sum(), rel=1e-5))
+    assert (60.0, 120.0) == (pytest.approx(weights[:6].sum(), rel=1e-5), pytest.approx(weights[6:].sum(), rel=1e-5))
     assert np.exp(0.5) == pytest.approx(weights[0] / weights[1], rel=1e-5)
     assert weights[-1] == pytest.approx(snapshot_weights(6, 2)[-1])
 

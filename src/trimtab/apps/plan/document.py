@@ -12,7 +12,8 @@
                 "strategy": "ResourceOptimization", "reason": "cpu at 95%, above 80%", "gain": 80.5, "cost": 32.0,
                 "costReason": "priority 1000",           only if the pod does not cost what others do
                 "couldChoose": ["n-2", "n-3"],           only if another scheduler could choose one of several
-                "promised": [0.72, 0.35], "relief": 1.1}],   what the move is graded by
+                "promised": [0.72, 0.35],                utilisation of source and target after the move
+                "relief": 1.2}],                         the gain by snapshot; both are what the move is graded by
      "refusals": [{"subject": "shop/db-0", "guard": "minimum age", "reason": "…"}],
      "penalty": {"before": 120.5, "after": 40.0},
      "hottest": [{"resource": "cpu", "limit": 0.8, "before": {"node": "n-1", "usage": 0.95}, "after": …,
@@ -139,8 +140,10 @@ def _time(at: float) -> datetime:
 def _move(move: Move, resource_version: int) -> PlannedMove:
     places = move.pod, move.uid, str(resource_version), move.source, move.target
     worth = round(move.gain, DIGITS), round(move.cost, DIGITS)
-    judged = move.cost_reason, move.could_choose, move.promised, move.relief
-    return PlannedMove(*places, move.strategy, move.reason, *worth, *judged)
+    promised = None if move.promised is None else (round(move.promised[0], DIGITS), round(move.promised[1], DIGITS))
+    relief = None if move.relief is None else round(move.relief, DIGITS)
+    why = move.strategy, move.reason
+    return PlannedMove(*places, *why, *worth, move.cost_reason, move.could_choose, promised, relief)
 
 
 def _hottest(each: Hottest) -> HottestNode:

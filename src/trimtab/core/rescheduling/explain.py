@@ -23,6 +23,7 @@ from trimtab.core.rescheduling.objective import NodeLoad
 from trimtab.core.rescheduling.plan_history import PastPlan
 from trimtab.core.rescheduling.rehearsal import Rehearsal
 from trimtab.core.rescheduling.strategies.interface import AvoidsTargets, StrategyContext, Suggestion, replaceable
+from trimtab.core.rescheduling.strategy_record import STRATEGY_RECORD
 from trimtab.core.tables import Bools
 
 PODS_SHOWN = 20  # of those that no guard refuses, by gain
@@ -121,12 +122,19 @@ def explain_steps(guards: GuardContext, profile_of: ProfileOf, node: str, plans:
     known = all(each.usage is not None for each in uses)
     penalty = float(load.penalty[row]) if known else None
     yield
-    pods, more = (yield from _outlooks(context, guards, profile_of, row)) if known else ((), 0)
+    margin = min((guards.standing(each).margin for each in found), default=1.0)
+    gain = settings.required_gain * margin
+    pods, more = (yield from _outlooks(context, guards, profile_of, row, gain)) if known else ((), 0)
     refused = cluster_refusal(guards)
+    answers = (
+        f"no pod is moved at all: {refused.guard}: {refused.reason}" if refused else "",
+        _paused(guards, found),
+        _verdict(uses, found, pods),
+    )
     return NodeOutlook(
         node,
         settings.mode.value,
-        f"no pod is moved at all: {refused.guard}: {refused.reason}" if refused else _verdict(uses, found, pods),
+        next(filter(None, answers)),
         uses,
         penalty,
         tuple(_suggested(cluster, each) for each in found),
@@ -147,6 +155,12 @@ def _use(cluster: Cluster, row: int, resource: str, limit: float) -> LimitedUse:
 def _suggested(cluster: Cluster, suggestion: Suggestion) -> Suggested:
     names = tuple(sorted(cluster.pods[uid].key for uid in suggestion.pods))
     return Suggested(suggestion.strategy, suggestion.reason, names)
+
+
+def _paused(guards: GuardContext, suggestions: list[Suggestion]) -> str:
+    """Why the strategies that suggest the node suggest in vain; empty unless all do."""
+    reasons = dict.fromkeys(guards.standing(each).paused for each in suggestions)
+    return f"no pod leaves it: {STRATEGY_RECORD}: {'; '.join(reasons)}" if reasons and all(reasons) else ""
 
 
 def _verdict(uses: Iterable[LimitedUse], suggestions: list[Suggestion], pods: tuple[PodOutlook, ...]) -> str:
@@ -174,7 +188,7 @@ def _verdict(uses: Iterable[LimitedUse], suggestions: list[Suggestion], pods: tu
 
 
 def _outlooks(
-    context: StrategyContext, guards: GuardContext, profile_of: ProfileOf, row: int
+    context: StrategyContext, guards: GuardContext, profile_of: ProfileOf, row: int, required_gain: float
 ) -> Generator[None, None, tuple[tuple[PodOutlook, ...], int]]:
     """Movable pods with the largest relief first, then those that guards refuse; and how many more are movable."""
     stay, movable = list[PodOutlook](), list[Pod]()
@@ -185,13 +199,18 @@ def _outlooks(
         else:
             stay.append(PodOutlook(pod.key, refused.guard, refused.reason))
         yield
-    shown = (yield from _best_moves(context, guards, profile_of, row, movable)) if movable else []
+    shown = (yield from _best_moves(context, guards, profile_of, row, movable, required_gain)) if movable else []
     ordered = sorted(shown, key=lambda each: (bool(each.guard), each.cost - each.gain))
     return (*ordered, *sorted(stay, key=lambda each: each.pod)), len(movable) - len(shown)
 
 
 def _best_moves(
-    context: StrategyContext, guards: GuardContext, profile_of: ProfileOf, row: int, pods: list[Pod]
+    context: StrategyContext,
+    guards: GuardContext,
+    profile_of: ProfileOf,
+    row: int,
+    pods: list[Pod],
+    required_gain: float,
 ) -> Generator[None, None, list[PodOutlook]]:
     load, cluster = context.load, guards.cluster
     slots = np.array([cluster.pod_table.slot[pod.uid] for pod in pods], dtype=np.intp)
@@ -202,7 +221,7 @@ def _best_moves(
         yield
         pod, usage, feasible = pods[number], load.pods(slots[[number]]), rehearsal.feasible(pods[number])
         workload = guards.workload(pod).pods if pod.owner is not None else ()
-        cost = disruption_cost(pod, guards.settings.required_gain, workload).cost
+        cost = disruption_cost(pod, required_gain, workload).cost
         if feasible is None:
             reason = f"the rules of its scheduler, {pod.scheduler_name}, are not known"
             found.append(PodOutlook(pod.key, "scheduler", reason))

@@ -138,7 +138,7 @@ class Planner:
         for strategy in self.settings.suggesting:
             for suggestion in strategy.suggest(context):
                 yield from self._prepare(load) if not sources else (None,)
-                if not suggestion.worth:
+                if suggestion.is_hot and not suggestion.worth:
                     self.hot.setdefault(suggestion.node, suggestion.reason)
                 source = self._source(suggestion, load)
                 sources += [source] if source is not None else []

@@ -218,6 +218,6 @@ class ReschedulingSettings:
         first, again = (parsed.values.get(name, default) for name, default in GRADES.items())
         if again < 2 * first:
             parsed.at("gradeAgainAfter", "gradeAfter").error(
-                f"gradeAgainAfter ({format_duration(again)}) must be at least twice gradeAfter ({format_duration(first)}), "
-                "or both say the same"
+                f"gradeAgainAfter ({format_duration(again)}) must be at least twice gradeAfter "
+                f"({format_duration(first)}), or both say the same: raise it, or shorten gradeAfter"
             )
