@@ -29,7 +29,9 @@ def test_nobody_can_be_asked(tmp_path: Path) -> None:
     """Without a terminal the approval must be a flag."""
     done = apply(str(plan_file(tmp_path)))
     assert (1, "") == (done.exit_code, done.stdout)
-    assert "trimtab: standard input is no terminal, so nobody can be asked: --auto-approve carries the plan" in done.stderr
+    assert (
+        "trimtab: standard input is no terminal, so nobody can be asked: --auto-approve carries the plan" in done.stderr
+    )
 
 
 def test_a_plan_that_is_too_old(tmp_path: Path) -> None:

@@ -42,7 +42,9 @@ async def test_a_plan_that_waits() -> None:
     assert "  ~ default/web  a → b" in lines and "Plan: 1 move, penalty of all nodes 120.0 → 40.0." == lines[-1]
 
 
-@pytest.mark.parametrize("answer", [NOT_FOUND, json_response(config_map(None)), json_response({"data": {"plan.json": "x"}})])
+@pytest.mark.parametrize(
+    "answer", [NOT_FOUND, json_response(config_map(None)), json_response({"data": {"plan.json": "x"}})]
+)
 async def test_no_plan_waits(answer: FakeResponse) -> None:
     with pytest.raises(CannotApply, match="no plan waits for approval in ConfigMap trimtab/trimtab-moves: "):
         await waiting_plan(server(answer), "trimtab")

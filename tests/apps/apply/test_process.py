@@ -47,7 +47,7 @@ def configured(**fields: object) -> Configuration:
 
 
 def test_what_it_is_configured_to_do() -> None:
-    """It suggests nothing itself, nobody elects it, and the file's other settings hold; metrics-server is the default source."""
+    """It suggests nothing itself, nobody elects it, and the other settings hold; metrics-server is the default source."""
     found = apply_configuration(configured(max_in_progress=3), {}, "")
     own = found.settings.rescheduling
     assert own is not None and (Mode.APPROVE, (), 3) == (own.mode, own.strategies, own.max_in_progress)
