@@ -35,12 +35,14 @@ def test_nobody_can_be_asked(tmp_path: Path) -> None:
 
 
 def test_a_plan_that_is_too_old(tmp_path: Path) -> None:
+    """Load changes: it must be made again."""
     done = apply(str(plan_file(tmp_path)), "--auto-approve")
     assert (1, "") == (done.exit_code, done.stdout)
     assert "plan.json: the plan is of 2026-01-31 08:00:00 UTC, " in done.stderr and "plan again" in done.stderr
 
 
 def test_a_file_that_is_no_plan(tmp_path: Path) -> None:
+    """One sentence, and exit code 1."""
     (tmp_path / "plan.json").write_text("moves: []")
     done = apply(str(tmp_path / "plan.json"), "--auto-approve")
     assert (1, True) == (done.exit_code, "plan.json is no plan, or not all of one (" in done.stderr)
@@ -70,6 +72,7 @@ def test_an_invalid_age(age: str) -> None:
 
 @pytest.mark.parametrize(("answer", "approved"), [("yes", True), ("y", False), ("", False)])
 def test_only_yes_is_accepted(answer: str, approved: bool, monkeypatch: pytest.MonkeyPatch) -> None:
+    """As terraform does it."""
     monkeypatch.setattr("builtins.input", lambda question: answer)
     if approved:
         apply_command._ask()
@@ -79,5 +82,6 @@ def test_only_yes_is_accepted(answer: str, approved: bool, monkeypatch: pytest.M
 
 
 def test_approve_without_a_cluster(kubeconfig: Path) -> None:
+    """Nothing can be approved."""
     done = CliRunner().invoke(main, ["approve", "--kubeconfig", str(kubeconfig)])
     assert (1, True) == (done.exit_code, "cannot be reached" in done.stderr)

@@ -35,6 +35,7 @@ def server(*answers: FakeResponse) -> ApiServer:
 
 
 async def test_a_plan_that_waits() -> None:
+    """As it was published, with its age and its totals."""
     found = await waiting_plan(server(json_response(config_map())), "trimtab")
     assert PLAN == found
     lines = ["".join(text for text, _ in line) for line in waiting_lines(found, 1060.0)]
@@ -46,11 +47,13 @@ async def test_a_plan_that_waits() -> None:
     "answer", [NOT_FOUND, json_response(config_map(None)), json_response({"data": {"plan.json": "x"}})]
 )
 async def test_no_plan_waits(answer: FakeResponse) -> None:
+    """Without the ConfigMap, without the plan in it, or with one that cannot be read."""
     with pytest.raises(CannotApply, match="no plan waits for approval in ConfigMap trimtab/trimtab-moves: "):
         await waiting_plan(server(answer), "trimtab")
 
 
 async def test_what_may_not_be_read_or_written() -> None:
+    """The API server's words, and the permission."""
     with pytest.raises(CannotApply, match="cannot be read: ann may not get it"):
         await waiting_plan(server(FORBIDDEN), "trimtab")
     with pytest.raises(CannotApply, match="it needs patch of ConfigMap trimtab-moves"):

@@ -66,12 +66,15 @@ async def test_the_right_cluster() -> None:
     ],
 )
 async def test_what_forbids_moves(asked: ApiServer, message: str) -> None:
+    """Another cluster, an unknown one, no namespace, or a pause."""
     with pytest.raises(CannotApply) as error:
         await check_cluster(asked, "u-1", "trimtab")
     assert message in str(error.value)
 
 
 async def test_an_unreachable_server() -> None:
+    """Its address is named."""
+
     def answer(request: Request) -> FakeResponse:
         raise Unreachable("refused", sent=False)
 

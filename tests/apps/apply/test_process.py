@@ -61,6 +61,7 @@ def test_what_it_is_configured_to_do() -> None:
 
 
 def test_the_namespace_of_the_file() -> None:
+    """The ledger is where the leases are."""
     text = "apiVersion: kubescheduler.config.k8s.io/v1\nkind: KubeSchedulerConfiguration\n"
     file = parse(f"{text}leaderElection: {{resourceNamespace: ops}}\n---\n{TRIMTAB_HEAD}rescheduling: {{}}\n", FILE)
     assert "ops" == apply_configuration(file, {}, "").leader_election.namespace
@@ -136,6 +137,7 @@ async def test_a_move_that_is_done_and_one_that_is_not_there() -> None:
 
 
 async def test_a_refused_move_has_failed() -> None:
+    """The API server's words are the reason."""
     process = await started(WEB)
     process.step()
     process.written()
@@ -189,6 +191,7 @@ async def test_what_it_waits_for_at_the_start() -> None:
 
 
 async def test_it_does_not_wait_for_ever() -> None:
+    """An interruption ends it before anything is sent."""
     process = Applying(WEB)
     process.interrupt()
     with pytest.raises(CannotApply, match="interrupted before any move was started"):

@@ -29,8 +29,9 @@ from trimtab.core.model.ledger import Ledger, MoveRecord, MoveState, PublishedPl
 from trimtab.core.model.plan import Move, Plan
 from trimtab.core.model.pod import Pod
 from trimtab.core.model.resources import CPU, MEMORY
+from trimtab.core.rescheduling.approval import APPROVAL_TTL, LOOK_INTERVAL
 from trimtab.core.rescheduling.controller import Rescheduling
-from trimtab.core.rescheduling.execution import APPROVAL_TTL, LOOK_INTERVAL, Execution
+from trimtab.core.rescheduling.execution import Execution
 from trimtab.core.rescheduling.settings import Method, Mode, ReschedulingSettings
 from trimtab.core.settings import Settings
 
@@ -122,6 +123,7 @@ def test_skipped_moves_have_reasons() -> None:
 
 
 def test_only_a_rescheduler_that_may_move_pods_does() -> None:
+    """In observe mode an approval has no effect."""
     scene = Scene(**QUIET)
     scene.engine.state.settings = Settings(profiles=(profile(),), rescheduling=ReschedulingSettings())
     assert [] == scene.send(PlanApproved(Plan(NOW, (MOVE,)), NOW))
@@ -227,7 +229,7 @@ def test_a_plan_does_not_wait_for_ever() -> None:
     scene, plan = waiting()
     scene.engine.controller(Rescheduling)._next_plan = 1e12
     scene.pass_time(APPROVAL_TTL + 1.0)
-    assert scene.execution.published is None
+    assert scene.execution.approval.waiting is None
     scene.send(LedgerRead(Ledger(term=LEADER), scene.at, "99", approved=plan.id))
     scene.written()
     assert {} == scene.execution.records

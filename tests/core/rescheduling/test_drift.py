@@ -33,6 +33,7 @@ def drift(found: Cluster, *moves: Move) -> dict[str, str]:
 
 
 def test_nothing_has_changed() -> None:
+    """A plan of this moment has no reason against it."""
     assert {} == drift(cluster())
 
 
@@ -55,6 +56,7 @@ def changed(**fields: Any) -> Move:
     ],
 )
 def test_a_reason_for_each_change(found: Cluster, move: Move, reason: str) -> None:
+    """Of the pod, of the target, and of the load."""
     assert drift(found, move)[move.uid].startswith(reason)
 
 

@@ -28,9 +28,10 @@ from trimtab.core.model.events import (
     SurgeFailed,
 )
 from trimtab.core.model.instructions import EmitEvent, EndSurge, Evict, Nominate, ReadLedger, StartSurge, WriteLedger
-from trimtab.core.model.ledger import Ledger, MoveRecord, MoveState, OwnerSlot, PublishedPlan, publish
+from trimtab.core.model.ledger import Ledger, MoveRecord, MoveState, OwnerSlot
 from trimtab.core.model.plan import Move, Plan
 from trimtab.core.model.pod import Pod
+from trimtab.core.rescheduling.approval import Approval
 from trimtab.core.rescheduling.drift import drifted_moves
 from trimtab.core.rescheduling.grading import grade_moves
 from trimtab.core.rescheduling.guards import (
@@ -52,7 +53,6 @@ REPLACEMENT_TIMEOUT, READY_TIMEOUT, LEAVE_TIMEOUT = 300.0, 600.0, 60.0
 STUCK_AFTER = 60.0  # a replacement without a node for so long stops all moves
 TAKEOVER_WAIT = 15.0  # the lease of an earlier leader
 RETRY, WRITE_INTERVAL = 10.0, 2.0
-LOOK_INTERVAL, APPROVAL_TTL = 5.0, 600.0  # while a plan waits for approval
 MAX_DOUBLINGS = 6
 MIN_KEPT, KEPT_SECONDS = 200, 86_400.0
 NOT_READ = "the ledger of moves has not been read"
@@ -76,8 +76,7 @@ class Execution:
         self._not_before = self._next_write = self._next_read = -inf
         self._queue: list[Move] = []
         self._planned_at = -inf
-        self.published: PublishedPlan | None = None  # waits for approval
-        self._next_look = -inf
+        self.approval = Approval()
         self.skipped: dict[str, str] = {}  # why moves of the last plan were not charged, by UID
         self._charged: list[str] = []  # sent when the write under way has succeeded
         self._deadlines: dict[str, float] = {}
@@ -164,7 +163,7 @@ class Execution:
         self._term = None
         self._reading = self._writing = self._dirty = False
         self._queue, self._charged, self._deadlines, self._leaving = [], [], {}, {}
-        self.published = None
+        self.approval = Approval()
 
     def _read(self) -> Sequence[Output]:
         if self._reading:
@@ -238,7 +237,7 @@ class Execution:
         self._prune(now)
         self._writing, self._dirty, self._next_write = True, False, now + WRITE_INTERVAL
         ledger = Ledger(term=self._term, records=tuple(self.records.values()))
-        return (WriteLedger(ledger, self._version, self.published),)
+        return (WriteLedger(ledger, self._version, self.approval.waiting),)
 
     def _prune(self, now: float) -> None:
         """Records that no budget, hold or grade needs go, the oldest first."""
@@ -266,36 +265,27 @@ class Execution:
         self._next_read = event.at + WRITE_INTERVAL
         return ()
 
-    # --- approval
+    # --- plans of others
 
     def publish(self, plan: Plan, now: float) -> Sequence[Output]:
-        """Let the plan wait for approval, in place of an earlier one."""
+        """Let the plan wait for approval."""
         if not self._leads:
             return ()
-        self.published, self._dirty = publish(plan) if plan.moves else None, True
-        self._next_look = now + LOOK_INTERVAL
+        self.approval.publish(plan, now)
+        self._dirty = True
         return self._write(now)
 
-    def _look(self, now: float) -> Sequence[Output]:
-        """Whether the plan that waits was approved; one that waited too long is withdrawn."""
-        if self.published is None or not self._leads or self._writing or self.problem:
+    def _look_for_approval(self, now: float) -> Sequence[Output]:
+        if self.problem or self._writing or not self._leads:
             return ()
-        if now - self.published.at > APPROVAL_TTL:
-            self.published, self._dirty = None, True
-        if now < self._next_look:
-            return ()
-        self._next_look = now + LOOK_INTERVAL
-        return self._read()
+        self._dirty |= self.approval.expire(now)
+        return self._read() if self.approval.look_is_due(now) else ()
 
     def _check_approval(self, event: LedgerRead) -> None:
-        """The write that follows withdraws the plan and its approval, and then the moves are charged."""
         if not self._leads:
-            self.published = event.plan  # of the leader, which must find it again
-            return
-        plan = self.published
-        if plan is not None and event.approved == plan.id and event.at - plan.at <= APPROVAL_TTL:
-            self.published = None
-            self.approve(Plan(plan.at, plan.moves), event.at)
+            self.approval.waiting = event.plan  # of the leader, which must find it again
+        elif (plan := self.approval.take(event)) is not None:
+            self.approve(plan, event.at)
 
     def approve(self, plan: Plan, now: float) -> Sequence[Output]:
         """Carry out what is left of an earlier plan: what has changed since is checked move by move."""
@@ -552,7 +542,7 @@ class Execution:
         if self._term is not None and self.problem and not self._writing and now >= self._next_read:
             self._next_read = now + RETRY
             outputs += self._read()
-        outputs += [*self._look(now), *self._charge(now)]
+        outputs += [*self._look_for_approval(now), *self._charge(now)]
         self._grade(now)
         if now >= self._next_write:
             outputs += self._write(now)
