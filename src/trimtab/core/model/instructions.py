@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from msgspec import Struct
 
-from trimtab.core.model.ledger import Ledger
+from trimtab.core.model.ledger import Ledger, PublishedPlan
 from trimtab.core.model.taints import Taint
 
 
@@ -89,6 +89,7 @@ class WriteLedger(Struct, frozen=True, tag=True):
 
     ledger: Ledger
     version: str
+    plan: PublishedPlan | None = None  # that waits for approval, beside the ledger
 
 
 class StartSurge(Struct, frozen=True, tag=True):

@@ -1,7 +1,7 @@
 """The rescheduling controller: plans at its interval, and lets `execution.py` carry the plans out.
 
-In `observe` mode plans are only told. Rivals, which only the simulator runs, evict by their own rules, and nobody follows
-their evictions up.
+In `observe` mode plans are only told, and in `approve` mode they wait for somebody who approves them. Rivals, which only the
+simulator runs, evict by their own rules, and nobody follows their evictions up.
 """
 
 from __future__ import annotations
@@ -20,6 +20,7 @@ from trimtab.core.model.events import (
     LedgerRead,
     LedgerWritten,
     PauseChanged,
+    PlanApproved,
     PodDeleted,
     PodUpserted,
     SettingsRead,
@@ -45,7 +46,10 @@ class Rescheduling(Controller):
 
     listens_to: ClassVar[frozenset[type] | None] = frozenset({PodUpserted, PodDeleted, SettingsRead, LeaseLost})
     answers: ClassVar[frozenset[type]] = frozenset(
-        {EvictDone, EvictFailed, LedgerRead, LedgerWritten, LedgerFailed, SurgeDone, SurgeFailed, PauseChanged}
+        {
+            *(EvictDone, EvictFailed, LedgerRead, LedgerWritten, LedgerFailed),
+            *(SurgeDone, SurgeFailed, PauseChanged, PlanApproved),
+        }
     )
     gives_way: ClassVar[bool] = True
 
@@ -116,6 +120,7 @@ class Rescheduling(Controller):
             LedgerFailed: execution.ledger_failed,
             SurgeDone: execution.surge_done,
             SurgeFailed: execution.surge_failed,
+            PlanApproved: self._approved,
         }
 
     # --- planning
@@ -134,7 +139,7 @@ class Rescheduling(Controller):
     @staticmethod
     def _carries_out(settings: ReschedulingSettings) -> bool:
         """Only then the ledger is needed."""
-        return settings.mode is Mode.AUTO and not settings.rivals
+        return settings.mode is not Mode.OBSERVE and not settings.rivals
 
     def _plan_if_due(self, settings: ReschedulingSettings, now: float) -> list[Output]:
         """A plan that is to be carried out waits until the ledger was read for the first time."""
@@ -183,10 +188,17 @@ class Rescheduling(Controller):
                 return self._carry_out(self._made(planner.plan), now)
         return ()
 
+    def _approved(self, event: PlanApproved) -> Sequence[Output]:
+        if self.settings is None or not self._carries_out(self.settings):
+            return ()
+        return self.execution.approve(event.plan, event.at)
+
     def _carry_out(self, plan: Plan, now: float) -> list[Output]:
         settings = self.settings
-        if settings is None or settings.mode is not Mode.AUTO:
+        if settings is None or settings.mode is Mode.OBSERVE:
             return [plan]
+        if settings.mode is Mode.APPROVE:
+            return [plan, *self.execution.publish(plan, now)]
         further = self.remedies.apply(self.state.cluster, plan, settings.remedies, self.state.recorder)
         moves = self.execution.carry_out(plan, now) if settings.remedies.move else ()
         return [plan, *further, *moves]

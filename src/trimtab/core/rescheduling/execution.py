@@ -10,8 +10,9 @@ moved. States are in `core/model/ledger.py`.
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
 from math import inf
+from types import MappingProxyType
 
 from msgspec.structs import replace
 
@@ -26,9 +27,10 @@ from trimtab.core.model.events import (
     SurgeFailed,
 )
 from trimtab.core.model.instructions import EmitEvent, Evict, StartSurge
-from trimtab.core.model.ledger import MoveRecord, MoveState
+from trimtab.core.model.ledger import MoveRecord, MoveState, PublishedPlan
 from trimtab.core.model.plan import Move, Plan
 from trimtab.core.model.pod import Pod
+from trimtab.core.rescheduling.drift import drifted_moves
 from trimtab.core.rescheduling.following import WAITS_FOR_NODE, Following
 from trimtab.core.rescheduling.grading import grade_moves
 from trimtab.core.rescheduling.guards import (
@@ -48,6 +50,8 @@ from trimtab.core.rescheduling.settings import Method, ReschedulingSettings
 
 __all__ = ["NOT_READ", "Execution"]
 
+NONE_SKIPPED: Mapping[str, str] = MappingProxyType({})
+
 PLAN_TTL = 120.0  # seconds after which what is left of a plan is dropped
 SCHEDULER_SHOWN = 3600.0  # for how long a replacement that got a node shows that its scheduler is at work
 ZONE_LABEL = "topology.kubernetes.io/zone"
@@ -63,6 +67,7 @@ class Execution:
         self._following = Following(state, self._keeper)
         self._queue: list[Move] = []
         self._planned_at = -inf
+        self.skipped: dict[str, str] = {}  # why moves of the last plan were not charged, by UID
 
     def fork(self, state: EngineState) -> Execution:
         copied = Execution(state)
@@ -83,6 +88,16 @@ class Execution:
     @property
     def problem(self) -> str:
         return self._keeper.problem
+
+    @property
+    def published(self) -> PublishedPlan | None:
+        """The plan that waits for approval."""
+        return self._keeper.published
+
+    @property
+    def is_waiting(self) -> bool:
+        """Whether moves wait to be sent, or changes to be written."""
+        return bool(self._queue or self._following.unsent or self._keeper.is_busy or self._keeper.is_dirty)
 
     @property
     def is_active(self) -> bool:
@@ -142,7 +157,10 @@ class Execution:
     def ledger_read(self, event: LedgerRead) -> Sequence[Output]:
         if not self._keeper.read(event):
             return ()
-        return [*self._following.take_over(event.at), *self._keeper.write(event.at, self.settings)]
+        outputs = self._following.take_over(event.at)
+        if (plan := self._keeper.approved(event)) is not None:
+            outputs += self.approve(plan, event.at)
+        return [*outputs, *self._keeper.write(event.at, self.settings)]
 
     @property
     def ledger_problem(self) -> str:
@@ -162,10 +180,24 @@ class Execution:
             self.drop_plan(self._keeper.problem, event.at)
         return ()
 
+    # --- approval
+
+    def publish(self, plan: Plan, now: float) -> Sequence[Output]:
+        """Let the plan wait for approval."""
+        self._keeper.publish(plan, now)
+        return self._keeper.write(now, self.settings)
+
+    def approve(self, plan: Plan, now: float) -> Sequence[Output]:
+        """Carry out what is left of an earlier plan: what has changed since is checked move by move."""
+        skipped = drifted_moves(plan.moves, self.guard_context(now))
+        return self.carry_out(replace(plan, at=now), now, skipped)
+
     # --- from the plan to the API server
 
-    def carry_out(self, plan: Plan, now: float) -> Sequence[Output]:
-        self._queue, self._planned_at = list(plan.moves), plan.at
+    def carry_out(self, plan: Plan, now: float, skipped: Mapping[str, str] = NONE_SKIPPED) -> Sequence[Output]:
+        """`skipped`: the reasons why some of its moves are left out, by UID."""
+        self._queue = [each for each in plan.moves if each.uid not in skipped]
+        self._planned_at, self.skipped = plan.at, dict(skipped)
         return self._charge(now)
 
     def _charge(self, now: float) -> Sequence[Output]:
@@ -181,8 +213,11 @@ class Execution:
         reserved = with_replacements(self.state.cluster, context.under_way)
         rehearsal = Rehearsal(reserved, self.state.settings.any_profile_of)
         while self._queue and room > 0:
-            record = self._record_of(self._queue.pop(0), rehearsal, now)
-            if record is not None:
+            move = self._queue.pop(0)
+            record = self._record_of(move, rehearsal, now)
+            if isinstance(record, str):
+                self.skipped[move.uid] = record
+            else:
                 self._following.begin(record, now)
                 room -= 1
         return self._keeper.write(now, self.settings)
@@ -195,16 +230,18 @@ class Execution:
     def _in_progress(self) -> int:
         return sum(each.state in WAITS_FOR_NODE for each in self.records.values())
 
-    def _record_of(self, move: Move, rehearsal: Rehearsal, now: float) -> MoveRecord | None:
-        """None if the cluster, or an earlier move of this plan, gives a reason now."""
+    def _record_of(self, move: Move, rehearsal: Rehearsal, now: float) -> MoveRecord | str:
+        """Or the reason that the cluster, or an earlier move of this plan, gives now."""
         pod = self.state.cluster.pods.get(move.uid)
         if pod is None or pod.owner is None or pod.node != move.source:
-            return None
-        if refusal(self.guard_context(now), pod) is not None or not self._still_fits(pod, move, rehearsal):
-            return None
+            return f"it does not run on {move.source} any more"
+        if (refused := refusal(self.guard_context(now), pod)) is not None:
+            return f"{refused.guard}: {refused.reason}"
+        if not self._still_fits(pod, move, rehearsal):
+            return f"its scheduler would not place it on {move.target} any more"
         surge = self.settings.method is not Method.EVICTION and can_surge(pod)
         if not surge and self.settings.method is Method.REPLACEMENT_ONLY:
-            return None
+            return "its workload cannot have a further replica, and method replacementOnly never evicts"
         record = MoveRecord(
             uid=pod.uid,
             namespace=pod.namespace,
@@ -225,8 +262,8 @@ class Execution:
             promised=move.promised,
             relief=move.relief,
         )
-        if spent_budget(self.settings.budgets, self.records.values(), record):
-            return None
+        if spent := spent_budget(self.settings.budgets, self.records.values(), record):
+            return spent
         if move.target:
             rehearsal.move(pod, move.target)
         return record
@@ -321,7 +358,7 @@ class Execution:
         if not self._leads:
             return []
         outputs = self._following.tick(now)
-        outputs += self._charge(now)
+        outputs += [*self._keeper.look(now), *self._charge(now)]
         self._grade(now)
         outputs += self._keeper.tick(now, self.settings)
         return outputs

@@ -26,6 +26,7 @@ class Mode(StrEnum):
     """Whether moves are only planned, wait for approval, or are carried out."""
 
     OBSERVE = "observe"
+    APPROVE = "approve"
     AUTO = "auto"
 
 
@@ -73,7 +74,11 @@ class ReschedulingSettings:
     their arguments.
     """
 
-    mode: Mode = setting(Mode.OBSERVE, "`observe` unless set: moves are only planned; `auto` carries them out")
+    mode: Mode = setting(
+        Mode.OBSERVE,
+        "`observe` unless set: moves are only planned; `approve` carries a plan out once somebody has approved it, `auto` "
+        "at once",
+    )
     interval: float = setting(INTERVAL, "5m unless set: how often moves are planned; at least 10s", seconds=(10, DAY))
     limits: Mapping[str, float] = field(
         default_factory=lambda: dict(LIMITS),
