@@ -55,7 +55,7 @@ from trimtab.kube.api_calls import ApiCalls
 from trimtab.kube.credentials import Credentials
 from trimtab.kube.informers import Informers
 from trimtab.kube.kinds import IfForbidden
-from trimtab.kube.lease import RESCHEDULER_LEASE, LeaderElector
+from trimtab.kube.lease import RESCHEDULER_LEASE, STOCK_LEASE, LeaderElector
 from trimtab.kube.preflight import check_access, check_permission
 from trimtab.kube.transport import AiohttpTransport, PooledTransport, rate_limiter
 from trimtab.serve.explain import ExplainEndpoints
@@ -156,8 +156,8 @@ def _with_rescheduler(
     theirs = {each.name: each for each in settings.profiles if not schedules} | dict(others)
     settings = replace(settings, profiles=ours, other_profiles=other_profiles(ours, theirs), rescheduling=rescheduling)
     leader = configuration.leader_election
-    if not schedules and leader.name == LeaderElection().name:
-        leader = replace(leader, name=RESCHEDULER_LEASE)
+    if not schedules and leader.name in (LeaderElection().name, STOCK_LEASE):  # those are the schedulers'
+        leader = replace(leader, name=RESCHEDULER_LEASE, namespace=LeaderElection().namespace)
     return replace(configuration, settings=settings, leader_election=leader)
 
 

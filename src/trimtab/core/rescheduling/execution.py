@@ -95,6 +95,11 @@ class Execution:
         return self._keeper.published
 
     @property
+    def is_ready(self) -> bool:
+        """Whether the ledger is ours."""
+        return self._leads and not self.problem
+
+    @property
     def is_waiting(self) -> bool:
         """Whether moves wait to be sent, or changes to be written."""
         return bool(self._queue or self._following.unsent or self._keeper.is_busy or self._keeper.is_dirty)
