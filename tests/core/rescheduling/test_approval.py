@@ -225,12 +225,21 @@ def test_the_approval_of_another_plan() -> None:
 
 
 def test_a_plan_does_not_wait_for_ever() -> None:
-    """It is withdrawn; an approval that comes later finds nothing."""
-    scene, plan = waiting()
+    """It is withdrawn, and nobody looks for its approval any more."""
+    scene, _ = waiting()
     scene.engine.controller(Rescheduling)._next_plan = 1e12
     scene.pass_time(APPROVAL_TTL + 1.0)
-    assert scene.execution.approval.waiting is None
-    scene.send(LedgerRead(Ledger(term=LEADER), scene.at, "99", approved=plan.id))
+    assert [None] == [each.plan for each in scene.asked(WriteLedger)]
+    scene.written()
+    assert [] == scene.pass_time(LOOK_INTERVAL)
+
+
+def test_an_approval_that_comes_too_late() -> None:
+    """A conflict shows it: the plan is withdrawn all the same."""
+    scene, plan = waiting()
+    scene.pass_time(LOOK_INTERVAL)
+    scene.send(LedgerRead(Ledger(term=LEADER), scene.at + APPROVAL_TTL + 1.0, "99", approved=plan.id))
+    assert [None] == [each.plan for each in scene.asked(WriteLedger)]
     scene.written()
     assert {} == scene.execution.records
 
