@@ -48,6 +48,7 @@ async def test_the_ledger_is_read() -> None:
 
 
 async def test_nothing_was_ever_moved() -> None:
+    """Without a ConfigMap the history is empty, and that is no error."""
     missing = answering(404, {"kind": "Status", "reason": "NotFound", "message": "not found"})
     assert () == (await read_ledger(missing, "trimtab", NOW)).records
     assert "No move is recorded in ConfigMap trimtab/trimtab-moves." == next(history_lines(history()))
@@ -62,6 +63,7 @@ async def test_nothing_was_ever_moved() -> None:
     ],
 )
 async def test_an_unreadable_ledger(status: int, body: Any, words: str) -> None:
+    """Edited by hand, of another version, or not to be read by this account."""
     with pytest.raises(LedgerUnreadable, match=words):
         await read_ledger(answering(status, body), "trimtab", NOW)
 

@@ -74,6 +74,7 @@ def test_switching(kubeconfig: str, monkeypatch: pytest.MonkeyPatch) -> None:
     ],
 )
 def test_invalid_flags(arguments: tuple[str, ...], words: str) -> None:
+    """2, with what to write."""
     code, output = run(*arguments)
     assert (2, True) == (code, words in output), output
 

@@ -121,7 +121,6 @@ def test_balance_by_the_names_of_the_rescheduler(cluster: Cluster) -> None:
     assert {("cpu",): 1066.666667, ("pods",): 0.1875} == series(families, "rescheduler_pod_distribution_variance")
     assert {("cpu",): 67.340137} == series(families, "rescheduler_load_balance_score")
     by_node = list(node_gauges(cluster.view, utilization(cluster.view, measured=True, pods=True)))
-    assert {("a", "cpu"): 90.0, ("b", "cpu"): 10.0, ("c", "cpu"): 50.0} == series(
-        by_node, "rescheduler_node_resource_usage_percent"
-    )
+    usage = {("a", "cpu"): 90.0, ("b", "cpu"): 10.0, ("c", "cpu"): 50.0}
+    assert usage == series(by_node, "rescheduler_node_resource_usage_percent")
     assert 1.0 == series(by_node, "rescheduler_node_pods_count")["a", "all"]

@@ -17,6 +17,7 @@ from trimtab.core.rescheduling.rivals.koordinator_low_node_load import Koordinat
 from trimtab.core.rescheduling.settings import Mode, ReschedulingSettings
 from trimtab.core.rescheduling.strategies.interface import RivalStrategy
 from trimtab.core.settings import Settings
+from trimtab.sim.measures import RunMeter
 from trimtab.sim.scenario import Scenario, TracedPod
 from trimtab.sim.shadow.shadow import shadow_settings
 from trimtab.sim.simulation import Simulation, without_observing
@@ -155,3 +156,14 @@ def test_moves_are_graded() -> None:
     found = summarise(simulation.graded_moves)
     assert (1, 1, pytest.approx(0.0, abs=1e-3)) == (found.graded, found.helped, found.plan_error)
     assert found.measured == pytest.approx(found.promised, abs=0.01)
+
+
+def test_a_replacement_that_is_ready_first_leaves_nobody_missing() -> None:
+    """And the move is judged by where its replacement runs, though that was there before the pod left."""
+    crowd = crowded(1000, 1000, 900, 900)
+    simulation = Simulation(crowd, rescheduling(), 1)
+    meter = RunMeter(simulation.world, crowd, simulation.budgets)
+    simulation.run()
+    measures = meter.result("policy", 1, 0).measures
+    assert (measures["moves"], 0.0, 0.0) == (measures["moves_helped"], measures["moves_hurt"], measures["down"])
+    assert measures["moves"] and measures["plan_error"] < 0.01

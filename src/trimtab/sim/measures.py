@@ -17,6 +17,7 @@ from trimtab.core.model.pod import Pod
 from trimtab.core.tables import Floats
 from trimtab.sim.budgets import Budgets
 from trimtab.sim.move_meter import MoveMeter
+from trimtab.sim.owners import owner_of
 from trimtab.sim.pod_life import PodLife
 from trimtab.sim.scenario import Scenario
 from trimtab.sim.usage import RESOURCES, StepUsage
@@ -155,7 +156,9 @@ class RunMeter:
     def _pod_lost(self, pod: Pod, life: PodLife) -> None:
         """A pod that was ready once is missing until its owner has another one that is."""
         self._note(life.left, life.key)
-        if pod.owner is not None and life.ready_at is not None:
+        owner = owner_of(self.world, pod.uid)
+        replacement = owner.replaced_by(pod.uid) if owner is not None else None
+        if pod.owner is not None and life.ready_at is not None and (replacement is None or not replacement.ready):
             self._lost[pod.owner.uid].append(self.world.clock.now)
 
     def _pod_ready(self, pod: Pod, at: float) -> None:

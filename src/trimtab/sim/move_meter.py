@@ -15,6 +15,7 @@ from msgspec import Struct
 from trimtab.core.model.duration import HOUR
 from trimtab.core.model.pod import Pod
 from trimtab.core.tables import Floats
+from trimtab.sim.owners import owner_of
 from trimtab.sim.usage import StepUsage
 from trimtab.sim.world import World
 
@@ -83,8 +84,13 @@ class MoveMeter:
     def _pod_left(self, pod: Pod, owner: str) -> None:
         row, used = self.world.usage.rows[pod.node], self._usage_before(pod.uid)
         self._active = [each for each in self._active if each.replacement != pod.uid]
-        self._left[owner].append((row, used))
         self._changes[row] = self._changes.get(row, 0.0) - used
+        watcher = owner_of(self.world, pod.uid)
+        replacement = watcher.replaced_by(pod.uid) if watcher is not None else None
+        if replacement is not None and replacement.node:
+            self._replacement_bound(replacement, row, used)
+        else:
+            self._left[owner].append((row, used))
 
     def _usage_before(self, uid: str) -> float:
         before = self._before

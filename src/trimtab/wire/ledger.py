@@ -10,10 +10,11 @@ from msgspec import Struct
 
 from trimtab.core.model.events import LedgerFailed, LedgerRead, LedgerWritten
 from trimtab.core.model.instructions import ReadLedger, WriteLedger
-from trimtab.core.model.ledger import LEDGER_VERSION, Ledger, PublishedPlan
+from trimtab.core.model.ledger import LEDGER_VERSION, Ledger, MoveRecord, PublishedPlan
 from trimtab.wire.decoding import UNREADABLE, read_status
 from trimtab.wire.outcomes import NOT_FOUND, Reply
 from trimtab.wire.requests import MERGE_PATCH, Request, json_request, quote
+from trimtab.wire.surge import RESOURCES
 
 LEDGER_NAME = "trimtab-moves"
 LEDGER_KEY, PLAN_KEY = "ledger.json", "plan.json"
@@ -28,6 +29,10 @@ class _Meta(Struct, frozen=True, rename="camel"):
 class _ConfigMap(Struct, frozen=True):
     metadata: _Meta = _Meta()
     data: dict[str, str] | None = None
+
+
+class _Version(Struct, frozen=True):
+    version: int
 
 
 def read_ledger_request(namespace: str) -> Request:
@@ -95,12 +100,26 @@ def decode_ledger(body: bytes) -> tuple[tuple[Ledger, str] | None, str]:
         text = (found.data or {}).get(LEDGER_KEY)
         if text is None:
             return None, f"its data has no {LEDGER_KEY}"
+        version = msgspec.json.decode(text, type=_Version).version
+        if version != LEDGER_VERSION:
+            return None, f"its version is {version}, and this version of trimtab knows {LEDGER_VERSION}"
         ledger = msgspec.json.decode(text, type=Ledger)
     except UNREADABLE as error:
         return None, str(error)
-    if ledger.version != LEDGER_VERSION:
-        return None, f"its version is {ledger.version}, and this version of trimtab knows {LEDGER_VERSION}"
-    return (ledger, found.metadata.resource_version), ""
+    problem = next(filter(None, map(_mistake, ledger.records)), "")
+    return (None, problem) if problem else ((ledger, found.metadata.resource_version), "")
+
+
+def _mistake(record: MoveRecord) -> str:
+    """What this program never writes, in words."""
+    kind, _, name = record.workload.partition(" ")
+    if not record.uid or not record.namespace or not record.pod:
+        return "a record has no uid, namespace or pod"
+    if record.surge and (kind not in RESOURCES or not name):
+        return (
+            f"the record of {record.key} has surge, but its workload is no Deployment or ReplicaSet: {record.workload}"
+        )
+    return ""
 
 
 def write_ledger_outcome(write: WriteLedger, reply: Reply, now: float) -> LedgerWritten | LedgerFailed:

@@ -22,6 +22,7 @@ from trimtab.core.model.events import (
     LedgerRead,
     LedgerWritten,
     NodeUpserted,
+    PodDeleted,
     PodUpserted,
     SamplesRead,
     Synced,
@@ -125,6 +126,7 @@ async def test_a_move_that_is_done_and_one_that_is_not_there() -> None:
     process.written()
     now = process.clock()
     process.runtime.put(EvictDone("uid-web", now))
+    process.runtime.put(PodDeleted("uid-web", now))
     fresh = struct_replace(running("new", "", "web", created=now), node="", ready=False)
     process.runtime.put(PodUpserted(fresh, now))
     process.runtime.put(PodUpserted(struct_replace(fresh, node="b", ready=True, version=2), now))
@@ -173,7 +175,7 @@ async def test_an_interruption_starts_nothing_further() -> None:
 async def test_moves_that_cannot_be_started_are_given_up(max_age: float, idle: float, reason: str) -> None:
     """After two minutes without progress, or once the plan is too old."""
     process = await started(WEB, max_age=max_age)
-    process._execution.problem = "the ledger is somebody's"
+    process._execution._keeper.problem = "the ledger is somebody's"
     process._changed_at -= idle
     process.step()
     assert process.results["uid-web"].reason.startswith(reason)
@@ -186,7 +188,7 @@ async def test_what_it_waits_for_at_the_start() -> None:
     assert "nodes" in process._why_not_ready() and process._why_not_ready().endswith("are listed")
     process.start()
     assert "the metric sources are asked for the last day" == process._why_not_ready()
-    process._execution.problem = "the ledger of moves cannot be read"
+    process._execution._keeper.problem = "the ledger of moves cannot be read"
     assert "the ledger of moves cannot be read" == process._why_not_ready()
 
 

@@ -18,6 +18,7 @@ from trimtab.core.model.events import (
     LedgerWritten,
     NodeUpserted,
     PlanApproved,
+    PodDeleted,
     PodUpserted,
     SamplesRead,
     Synced,
@@ -139,10 +140,14 @@ def test_a_conflict_drops_what_was_not_charged() -> None:
     assert [ReadLedger()] == scene.outputs
     scene.send(LedgerRead(Ledger(), scene.at, "9"))
     scene.written()
-    assert ({}, False) == (scene.execution.records, scene.execution.is_waiting)
+    assert ([MoveState.CANCELLED], False) == (states(scene), scene.execution.is_waiting)
     scene.send(PlanApproved(Plan(NOW, (MOVE,)), scene.at))
     scene.written()
     assert ["uid-web"] == [each.uid for each in scene.asked(Evict)]
+
+
+def states(scene: Scene) -> list[MoveState]:
+    return [each.state for each in scene.execution.records.values()]
 
 
 def record(term: int) -> MoveRecord:
@@ -164,7 +169,9 @@ def test_who_follows_a_move(term: int, of: int, state: MoveState) -> None:
     """A leader all moves; who applies a plan none of a leader, which may run at the same time."""
     scene = Scene(term, Ledger(term=of, records=(record(of),)), **QUIET)
     fresh = replace(scene.pod("other"), uid="uid-new", name="new", node="", created=NOW, ready=False, version=1)
-    scene.send(PodUpserted(fresh, NOW), PodUpserted(replace(fresh, node="b", version=2), NOW))
+    scene.send(
+        PodDeleted("uid-other", NOW), PodUpserted(fresh, NOW), PodUpserted(replace(fresh, node="b", version=2), NOW)
+    )
     assert state is scene.execution.records["uid-other"].state
 
 
@@ -254,7 +261,7 @@ def test_who_applies_a_plan_keeps_the_one_that_waits() -> None:
     """The leader must find it again."""
     plan = PublishedPlan("12345678", NOW, (OTHER,))
     scene = Scene(**QUIET)
-    scene.execution.problem = "written by someone else"
+    scene.execution._keeper.problem = "written by someone else"
     scene.pass_time(11.0)
     scene.send(LedgerRead(Ledger(), scene.at, "9", plan=plan))
     assert [plan] == [each.plan for each in scene.asked(WriteLedger)]

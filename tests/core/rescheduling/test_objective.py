@@ -25,8 +25,8 @@ LIMITS = {CPU: 0.8}
         (0.78, 0.1 * 0.6084),
         (0.79, 0.5 + 0.1 * 0.6241),
         (0.8, 1.0 + 0.1 * 0.64),
-        (0.85, 1.0 + 3 * 0.05 + 20 * 0.0025 + 0.1 * 0.7225),
-        (1.2, 1.0 + 3 * 0.4 + 20 * 0.16 + 0.1 * 1.44),
+        (0.85, 1.0 + 3 * 0.05 + 40 * 0.0025 + 0.1 * 0.7225),
+        (1.2, 1.0 + 3 * 0.4 + 40 * 0.16 + 0.1 * 1.44),
     ],
 )
 def test_the_penalty_rises_below_the_limit_and_is_convex_above(load: float, penalty: float) -> None:
@@ -37,7 +37,7 @@ def test_the_penalty_rises_below_the_limit_and_is_convex_above(load: float, pena
 def test_recent_snapshots_weigh_most_and_the_newest_of_them_more() -> None:
     """Half of what a week of hours weighs, decaying by e^-0.5; a young cluster has fewer hours, not heavier ones."""
     weights = snapshot_weights(6, 168)
-    assert (60.0, 120.0) == (pytest.approx(weights[:6].sum(), rel=1e-5), pytest.approx(weights[6:].sum(), rel=1e-5))
+    assert (56.0, 112.0) == (pytest.approx(weights[:6].sum(), rel=1e-5), pytest.approx(weights[6:].sum(), rel=1e-5))
     assert np.exp(0.5) == pytest.approx(weights[0] / weights[1], rel=1e-5)
     assert weights[-1] == pytest.approx(snapshot_weights(6, 2)[-1])
 

@@ -220,7 +220,8 @@ class EvictDone(Struct, frozen=True, tag=True):
 class EvictFailed(Struct, frozen=True, tag=True):
     """The pod was not evicted; `by_budget` means that a disruption budget does not allow it now.
 
-    If the outcome is `unknown`, the pod may be evicted all the same.
+    If the outcome is `unknown`, the pod may be evicted all the same. The request was not `sent` if moves were paused, the
+    lease was lost, or it had waited for too long.
     """
 
     uid: str
@@ -228,6 +229,7 @@ class EvictFailed(Struct, frozen=True, tag=True):
     at: float
     by_budget: bool = False
     unknown: bool = False
+    sent: bool = True
 
 
 class LedgerRead(Struct, frozen=True, tag=True):
@@ -256,19 +258,25 @@ class LedgerFailed(Struct, frozen=True, tag=True):
 
 
 class SurgeDone(Struct, frozen=True, tag=True):
-    """The API server accepted a StartSurge or an EndSurge."""
+    """The API server accepted a StartSurge, or with `ended` an EndSurge."""
 
     uid: str
     at: float
+    ended: bool = False
 
 
 class SurgeFailed(Struct, frozen=True, tag=True):
-    """A StartSurge or EndSurge was refused; if the outcome is `unknown`, it may have taken place all the same."""
+    """A StartSurge or EndSurge did not succeed; if the outcome is `unknown`, it may have taken place all the same.
+
+    It is `impossible` if something keeps the workload from ever having a further replica: an autoscaler, a GitOps tool, a
+    quota, or the API server itself. Otherwise it may succeed another time.
+    """
 
     uid: str
     message: str
     at: float
     unknown: bool = False
+    impossible: bool = False
 
 
 class ResizeDone(Struct, frozen=True, tag=True):

@@ -92,6 +92,9 @@ class Rescheduling(Controller):
                 return execution.pod_deleted(event.uid, event.at)
             case SettingsRead():
                 self._apply_settings()
+                execution.drop_plan("the settings have changed", event.at)
+                if self.settings is None:
+                    execution.stop()
             case LeaseLost():
                 execution.stop()
         self._planner = None
@@ -101,11 +104,10 @@ class Rescheduling(Controller):
         if isinstance(answer, PauseChanged):
             self.execution.pause = answer.reason
             return ()
-        settings = self.settings
-        if settings is None or not self.state.may_decide:
-            return ()
-        outputs = self._answers[type(answer)](answer)
-        return [*outputs, *self._plan_if_due(settings, answer.at)] if isinstance(answer, LedgerWritten) else outputs
+        outputs, settings = self._answers[type(answer)](answer), self.settings
+        if settings is None or not self.state.may_decide or not isinstance(answer, LedgerWritten):
+            return outputs
+        return [*outputs, *self._plan_if_due(settings, answer.at)]
 
     @property
     def _answers(self) -> Mapping[type[Event], Callable[[Any], Sequence[Output]]]:
@@ -125,13 +127,14 @@ class Rescheduling(Controller):
 
     def tick(self, now: float) -> Sequence[Output]:
         settings, self.history.now = self.settings, now
-        if settings is None or not self.state.may_decide:
+        if settings is None or self.state.term is None:
             return ()
-        if not self._carries_out(settings):
-            return self._plan_if_due(settings, now)
-        assert self.state.term is not None
-        outputs = [*self.execution.lead(self.state.term), *self.execution.tick(now)]
-        return [*outputs, *self._plan_if_due(settings, now)]
+        outputs: list[Output] = []
+        if self._carries_out(settings) and self.state.may_decide:
+            outputs += self.execution.lead(self.state.term)
+        if self._carries_out(settings) or self.execution.is_active:
+            outputs += self.execution.tick(now)
+        return [*outputs, *self._plan_if_due(settings, now)] if self.state.may_decide else outputs
 
     @staticmethod
     def _carries_out(settings: ReschedulingSettings) -> bool:

@@ -26,8 +26,8 @@ Array = NDArray[np.float32]
 
 LIMIT = 0.8  # utilisation is scaled so that every resource has its limit here
 RAMP_FROM, RAMP_WIDTH = 0.78, 0.02
-LINEAR, QUADRATIC, EVENNESS = 3.0, 20.0, 0.1
-RECENT_WEIGHT, HOURLY_WEIGHT, DECAY = 60.0, 120.0, 0.5
+LINEAR, QUADRATIC, EVENNESS = 3.0, 40.0, 0.1
+RECENT_WEIGHT, HOURLY_WEIGHT, DECAY = 56.0, 112.0, 0.5
 BY_SNAPSHOTS = BySnapshots()
 
 

@@ -167,6 +167,11 @@ class ReschedulingSettings:
     max_metrics_age: float = setting(
         180.0, "3m unless set: nothing is moved while the newest metrics are older", seconds=(1, DAY)
     )
+    grace_period: float = setting(
+        0.0,
+        "0s unless set: pods that are evicted get their own grace period; else all of them get this one, in whole seconds",
+        seconds=(0, 3600),
+    )
     grade_after: float = setting(
         GRADES["grade_after"],
         "30m unless set: how long after a move ended it is first measured what that was worth; see "
