@@ -22,6 +22,7 @@ from trimtab.core.model.events import (
     LedgerRead,
     LedgerWritten,
     NodeUpserted,
+    PodDeleted,
     PodUpserted,
     SamplesRead,
     Synced,
@@ -125,6 +126,7 @@ async def test_a_move_that_is_done_and_one_that_is_not_there() -> None:
     process.written()
     now = process.clock()
     process.runtime.put(EvictDone("uid-web", now))
+    process.runtime.put(PodDeleted("uid-web", now))
     fresh = struct_replace(running("new", "", "web", created=now), node="", ready=False)
     process.runtime.put(PodUpserted(fresh, now))
     process.runtime.put(PodUpserted(struct_replace(fresh, node="b", ready=True, version=2), now))

@@ -18,6 +18,7 @@ from trimtab.core.model.events import (
     LedgerWritten,
     NodeUpserted,
     PlanApproved,
+    PodDeleted,
     PodUpserted,
     SamplesRead,
     Synced,
@@ -139,10 +140,14 @@ def test_a_conflict_drops_what_was_not_charged() -> None:
     assert [ReadLedger()] == scene.outputs
     scene.send(LedgerRead(Ledger(), scene.at, "9"))
     scene.written()
-    assert ({}, False) == (scene.execution.records, scene.execution.is_waiting)
+    assert ([MoveState.CANCELLED], False) == (states(scene), scene.execution.is_waiting)
     scene.send(PlanApproved(Plan(NOW, (MOVE,)), scene.at))
     scene.written()
     assert ["uid-web"] == [each.uid for each in scene.asked(Evict)]
+
+
+def states(scene: Scene) -> list[MoveState]:
+    return [each.state for each in scene.execution.records.values()]
 
 
 def record(term: int) -> MoveRecord:
@@ -164,7 +169,9 @@ def test_who_follows_a_move(term: int, of: int, state: MoveState) -> None:
     """A leader all moves; who applies a plan none of a leader, which may run at the same time."""
     scene = Scene(term, Ledger(term=of, records=(record(of),)), **QUIET)
     fresh = replace(scene.pod("other"), uid="uid-new", name="new", node="", created=NOW, ready=False, version=1)
-    scene.send(PodUpserted(fresh, NOW), PodUpserted(replace(fresh, node="b", version=2), NOW))
+    scene.send(
+        PodDeleted("uid-other", NOW), PodUpserted(fresh, NOW), PodUpserted(replace(fresh, node="b", version=2), NOW)
+    )
     assert state is scene.execution.records["uid-other"].state
 
 
@@ -225,12 +232,21 @@ def test_the_approval_of_another_plan() -> None:
 
 
 def test_a_plan_does_not_wait_for_ever() -> None:
-    """It is withdrawn; an approval that comes later finds nothing."""
-    scene, plan = waiting()
+    """It is withdrawn, and nobody looks for its approval any more."""
+    scene, _ = waiting()
     scene.engine.controller(Rescheduling)._next_plan = 1e12
     scene.pass_time(APPROVAL_TTL + 1.0)
-    assert scene.execution.approval.waiting is None
-    scene.send(LedgerRead(Ledger(term=LEADER), scene.at, "99", approved=plan.id))
+    assert [None] == [each.plan for each in scene.asked(WriteLedger)]
+    scene.written()
+    assert [] == scene.pass_time(LOOK_INTERVAL)
+
+
+def test_an_approval_that_comes_too_late() -> None:
+    """A conflict shows it: the plan is withdrawn all the same."""
+    scene, plan = waiting()
+    scene.pass_time(LOOK_INTERVAL)
+    scene.send(LedgerRead(Ledger(term=LEADER), scene.at + APPROVAL_TTL + 1.0, "99", approved=plan.id))
+    assert [None] == [each.plan for each in scene.asked(WriteLedger)]
     scene.written()
     assert {} == scene.execution.records
 

@@ -35,6 +35,7 @@ from trimtab.core.model.readings import Subject
 from trimtab.core.rescheduling.controller import Rescheduling
 from trimtab.core.rescheduling.execution import Execution
 from trimtab.core.rescheduling.guards import cluster_refusal
+from trimtab.core.rescheduling.ledger_keeper import NOT_WRITTEN
 from trimtab.core.rescheduling.settings import Mode, ReschedulingSettings
 from trimtab.kube.credentials import Credentials
 from trimtab.sources.interface import HistoryRange
@@ -127,7 +128,7 @@ class ApplyProcess(Process):
 
     def _on_move(self, record: MoveRecord) -> None:
         self._changed_at = self.clock()
-        if record.uid in self._moves:
+        if record.uid in self._moves and not _is_unwritten(record):
             self._listener.on_move(record)
 
     async def _pause_reason(self) -> str:
@@ -204,7 +205,7 @@ class ApplyProcess(Process):
         state, execution = self.engine.state, self._execution
         if state.unsynced or state.term is None:
             return "; ".join(state.forbidden.values()) or f"{', '.join(sorted(state.unsynced)) or 'objects'} are listed"
-        if not execution.is_ready:
+        if execution.problem:
             return execution.problem
         refused = cluster_refusal(execution.guard_context(self.clock()))
         if refused is not None:
@@ -214,9 +215,9 @@ class ApplyProcess(Process):
     # --- moves
 
     def _record(self, uid: str) -> MoveRecord | None:
-        """Of this process."""
+        """Of this process; a charge that was never written is none."""
         record = self._execution.records.get(uid)
-        return record if record is not None and record.term == self._term else None
+        return None if record is None or record.term != self._term or _is_unwritten(record) else record
 
     def _unsettled(self) -> list[Move]:
         return [move for uid, move in self._moves.items() if uid not in self.results]
@@ -269,3 +270,8 @@ class ApplyProcess(Process):
             self._dispatch(())
         for move in unstarted:
             self._skip(move, reason)
+
+
+def _is_unwritten(record: MoveRecord) -> bool:
+    """Another process wrote the ledger first: the move was not sent, and may be tried again."""
+    return record.state is MoveState.CANCELLED and record.message.startswith(NOT_WRITTEN)

@@ -27,7 +27,7 @@ from trimtab.core.model.events import (
     SurgeFailed,
 )
 from trimtab.core.model.instructions import EmitEvent, Evict, StartSurge
-from trimtab.core.model.ledger import MoveRecord, MoveState, PublishedPlan
+from trimtab.core.model.ledger import MoveRecord, MoveState
 from trimtab.core.model.plan import Move, Plan
 from trimtab.core.model.pod import Pod
 from trimtab.core.rescheduling.drift import drifted_moves
@@ -50,10 +50,9 @@ from trimtab.core.rescheduling.settings import Method, ReschedulingSettings
 
 __all__ = ["NOT_READ", "Execution"]
 
-NONE_SKIPPED: Mapping[str, str] = MappingProxyType({})
-
 PLAN_TTL = 120.0  # seconds after which what is left of a plan is dropped
 SCHEDULER_SHOWN = 3600.0  # for how long a replacement that got a node shows that its scheduler is at work
+NONE_SKIPPED: Mapping[str, str] = MappingProxyType({})
 ZONE_LABEL = "topology.kubernetes.io/zone"
 
 
@@ -88,21 +87,6 @@ class Execution:
     @property
     def problem(self) -> str:
         return self._keeper.problem
-
-    @property
-    def published(self) -> PublishedPlan | None:
-        """The plan that waits for approval."""
-        return self._keeper.published
-
-    @property
-    def is_ready(self) -> bool:
-        """Whether the ledger is ours."""
-        return self._leads and not self.problem
-
-    @property
-    def is_waiting(self) -> bool:
-        """Whether moves wait to be sent, or changes to be written."""
-        return bool(self._queue or self._following.unsent or self._keeper.is_busy or self._keeper.is_dirty)
 
     @property
     def is_active(self) -> bool:
@@ -162,10 +146,8 @@ class Execution:
     def ledger_read(self, event: LedgerRead) -> Sequence[Output]:
         if not self._keeper.read(event):
             return ()
-        outputs = self._following.take_over(event.at)
-        if (plan := self._keeper.approved(event)) is not None:
-            outputs += self.approve(plan, event.at)
-        return [*outputs, *self._keeper.write(event.at, self.settings)]
+        self._check_approval(event)
+        return [*self._following.take_over(event.at), *self._keeper.write(event.at, self.settings)]
 
     @property
     def ledger_problem(self) -> str:
@@ -185,12 +167,22 @@ class Execution:
             self.drop_plan(self._keeper.problem, event.at)
         return ()
 
-    # --- approval
+    # --- plans of others
 
     def publish(self, plan: Plan, now: float) -> Sequence[Output]:
         """Let the plan wait for approval."""
-        self._keeper.publish(plan, now)
+        if not self._keeper.is_leader:
+            return ()
+        self._keeper.approval.publish(plan, now)
+        self._keeper.is_dirty = True
         return self._keeper.write(now, self.settings)
+
+    def _check_approval(self, event: LedgerRead) -> None:
+        approval = self._keeper.approval
+        if not self._keeper.is_leader:
+            approval.waiting = event.plan  # of the leader, which must find it again
+        elif (plan := approval.take(event)) is not None:
+            self.approve(plan, event.at)
 
     def approve(self, plan: Plan, now: float) -> Sequence[Output]:
         """Carry out what is left of an earlier plan: what has changed since is checked move by move."""
@@ -198,6 +190,11 @@ class Execution:
         return self.carry_out(replace(plan, at=now), now, skipped)
 
     # --- from the plan to the API server
+
+    @property
+    def is_waiting(self) -> bool:
+        """Whether moves wait to be sent, or changes to be written."""
+        return bool(self._queue or self._following.unsent or self._keeper.is_busy or self._keeper.is_dirty)
 
     def carry_out(self, plan: Plan, now: float, skipped: Mapping[str, str] = NONE_SKIPPED) -> Sequence[Output]:
         """`skipped`: the reasons why some of its moves are left out, by UID."""
@@ -363,13 +360,13 @@ class Execution:
         if not self._leads:
             return []
         outputs = self._following.tick(now)
-        outputs += [*self._keeper.look(now), *self._charge(now)]
+        outputs += self._charge(now)
         self._grade(now)
         outputs += self._keeper.tick(now, self.settings)
         return outputs
 
     def _grade(self, now: float) -> None:
-        if self._keeper.problem:
+        if self._keeper.problem or not self._keeper.is_leader:
             return
         for record, grade in grade_moves(self.state.cluster, self.settings, tuple(self.records.values()), now):
             graded = replace(record, grades=(*record.grades, grade))

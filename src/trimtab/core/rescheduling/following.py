@@ -55,9 +55,7 @@ class Following:
 
     @property
     def under_way(self) -> list[MoveRecord]:
-        """The moves that this process may take further: with the lease all of them, without one none of a leader's."""
-        records = self.keeper.records.values()
-        return [each for each in records if each.under_way and (self.keeper.has_lease or each.term < 0)]
+        return [each for each in self.keeper.records.values() if each.under_way and self.keeper.follows(each)]
 
     def stuck(self, now: float) -> str:
         """A replacement, or a pod that nobody replaces, in words."""

@@ -19,15 +19,15 @@ from msgspec.structs import replace
 from trimtab.core.controllers import Output
 from trimtab.core.model.events import LedgerFailed, LedgerRead, LedgerWritten
 from trimtab.core.model.instructions import ReadLedger, WriteLedger
-from trimtab.core.model.ledger import Ledger, MoveRecord, MoveState, PublishedPlan, publish
-from trimtab.core.model.plan import Plan
+from trimtab.core.model.ledger import Ledger, MoveRecord, MoveState
+from trimtab.core.rescheduling.approval import Approval
 from trimtab.core.rescheduling.move_budgets import needed
 from trimtab.core.rescheduling.settings import ReschedulingSettings
 
 NOT_READ = "the ledger of moves has not been read"
+NOT_WRITTEN = "the ledger of moves was not written"
 TAKEOVER_WAIT = 15.0  # the lease of an earlier leader
 RETRY, WRITE_INTERVAL = 10.0, 2.0
-LOOK_INTERVAL, APPROVAL_TTL = 5.0, 600.0  # while a plan waits for approval
 MIN_KEPT, KEPT_SECONDS = 200, 86_400.0
 MAX_BYTES = 800_000  # of a ConfigMap's 1 MiB
 
@@ -47,13 +47,17 @@ class LedgerKeeper:
         self._reading = self._writing = False
         self._is_outdated = False  # the answer under way belongs to an earlier term
         self._is_full = False
-        self._not_before = self._next_write = self._next_read = self._next_look = -inf
-        self.published: PublishedPlan | None = None  # waits for approval, beside the ledger
+        self._not_before = self._next_write = self._next_read = -inf
+        self.approval = Approval()
 
     @property
-    def has_lease(self) -> bool:
-        """Without one, as in `trimtab apply`, the term is negative, and a leader may move other pods at the same time."""
-        return self.term is not None and self.term >= 0
+    def is_leader(self) -> bool:
+        """Without a lease, as in `trimtab apply`, the term is negative, and a leader may move other pods at the same time."""
+        return self.term is None or self.term >= 0
+
+    def follows(self, record: MoveRecord) -> bool:
+        """Whether this process may take the move further: the leader any move, others none of a leader's."""
+        return self.is_leader or record.term < 0
 
     @property
     def is_busy(self) -> bool:
@@ -80,8 +84,8 @@ class LedgerKeeper:
 
     def stop(self) -> None:
         """This process does not lead: all that it knows may change without it."""
-        self.term = None
-        self.is_dirty, self._is_outdated, self.published = False, self.is_busy, None
+        self.term, self.approval = None, Approval()
+        self.is_dirty, self._is_outdated = False, self.is_busy
 
     # --- reading
 
@@ -102,9 +106,9 @@ class LedgerKeeper:
             self.problem, self._next_read = event.problem, event.at + RETRY
             return False
         if not self.problem and event.version == self._version:
-            return False
+            return False  # nobody has written since
         self._merge(event.ledger.records, event.at)
-        if event.ledger.term != self.term and event.ledger.records and self.has_lease:
+        if event.ledger.term != self.term and event.ledger.records and self.is_leader:
             self._not_before = event.at + TAKEOVER_WAIT
         self._version, self.is_dirty, self.problem = event.version, True, NOT_READ
         return True
@@ -124,7 +128,8 @@ class LedgerKeeper:
                 merged[_key(merged[each.uid])] = merged[each.uid]
             merged[each.uid] = each
         for key, mine in self.records.items():
-            if key not in merged or not mine.under_way or merged[key].under_way:
+            known_best = self.follows(mine) and (not mine.under_way or (key in merged and merged[key].under_way))
+            if key not in merged or known_best:
                 merged[key] = mine
         self.records = dict(sorted(merged.items(), key=lambda item: item[1].at))
 
@@ -136,7 +141,7 @@ class LedgerKeeper:
         self._prune(settings, now)
         self._writing, self.is_dirty, self._next_write = True, False, now + WRITE_INTERVAL
         records = tuple(sorted(self.records.values(), key=lambda each: each.at))
-        return (WriteLedger(Ledger(term=self.term, records=records), self._version, self.published),)
+        return (WriteLedger(Ledger(term=self.term, records=records), self._version, self.approval.waiting),)
 
     def written(self, event: LedgerWritten) -> bool:
         """Whether what was written last is now in the ledger."""
@@ -155,7 +160,7 @@ class LedgerKeeper:
         self._writing = False
         if self._outdated(event.at):
             return False
-        self.problem = f"the ledger of moves was not written: {event.message}"
+        self.problem = f"{NOT_WRITTEN}: {event.message}"
         self._next_read = event.at + WRITE_INTERVAL
         return True
 
@@ -166,37 +171,11 @@ class LedgerKeeper:
         if self.problem and now >= self._next_read:
             self._next_read = now + RETRY
             return self._read()
+        if not self.problem and self.is_leader:
+            self.is_dirty |= self.approval.expire(now)
+            if self.approval.look_is_due(now):
+                return self._read()
         return self.write(now, settings) if now >= self._next_write else ()
-
-    # --- a plan that waits for approval
-
-    def publish(self, plan: Plan, now: float) -> None:
-        """In place of an earlier one."""
-        if self.has_lease:
-            self.published, self.is_dirty = publish(plan) if plan.moves else None, True
-            self._next_look = now + LOOK_INTERVAL
-
-    def look(self, now: float) -> Sequence[Output]:
-        """Whether the plan that waits was approved; one that waited too long is withdrawn."""
-        if self.published is None or not self.has_lease or self.problem:
-            return ()
-        if now - self.published.at > APPROVAL_TTL:
-            self.published, self.is_dirty = None, True
-        if now < self._next_look or self.is_busy:
-            return ()
-        self._next_look = now + LOOK_INTERVAL
-        return self._read()
-
-    def approved(self, event: LedgerRead) -> Plan | None:
-        """The plan that was approved; the write that follows withdraws it and its approval."""
-        if not self.has_lease:
-            self.published = event.plan  # of the leader, which must find it again
-            return None
-        plan = self.published
-        if plan is None or event.approved != plan.id or event.at - plan.at > APPROVAL_TTL:
-            return None
-        self.published = None
-        return Plan(plan.at, plan.moves)
 
     # --- records
 
