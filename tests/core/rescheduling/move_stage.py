@@ -187,7 +187,13 @@ def charged_record(name: str, at: float = NOW, state: MoveState = MoveState.CHAR
     pod = workload_pod(name)
     assert pod.owner is not None
     fields: dict[str, Any] = {
-        **{"uid": pod.uid, "namespace": pod.namespace, "pod": name, "workload": f"ReplicaSet {pod.owner.name}"},
-        **{"slot": (pod.namespace, pod.owner.uid, ""), "source": "hot", "target": "cold", "strategy": "s"},
+        "uid": pod.uid,
+        "namespace": pod.namespace,
+        "pod": name,
+        "workload": f"ReplicaSet {pod.owner.name}",
+        "slot": (pod.namespace, pod.owner.uid, ""),
+        "source": "hot",
+        "target": "cold",
+        "strategy": "s",
     }
     return MoveRecord(**{**fields, "at": at, "state": state, **more})

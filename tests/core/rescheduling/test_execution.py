@@ -1,4 +1,4 @@
-"""From a plan to the API server: nothing is sent that is not in the ledger, and nothing beyond a budget or against a guard."""
+"""From a plan to the API server: nothing is sent that is not in the ledger, exceeds a budget, or that a guard refuses."""
 
 from __future__ import annotations
 
