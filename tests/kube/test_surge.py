@@ -38,7 +38,7 @@ class Deployments:
 async def test_a_conflict_is_tried_again() -> None:
     """The Deployment's controller writes its status just when the replacement is ready, which is when we write, too."""
     server = Deployments(changes=2)
-    assert SurgeDone("uid-1", 7.0) == await end_surge(SURGE, server.send, lambda: 7.0)
+    assert SurgeDone("uid-1", 7.0, ended=True) == await end_surge(SURGE, server.send, lambda: 7.0)
     assert 3 == server.replicas
 
 

@@ -15,8 +15,8 @@ METRIC = re.compile(
 )
 LABELS_BY = re.compile(r"\b(?:by|on|without) \([^)]*\)")
 SUFFIX = re.compile(r"_(bucket|sum|count)$")
-# Of Prometheus itself, of the process, of kube-state-metrics, and of the rescheduler that is yet to come.
-FOREIGN = re.compile(r"up|ALERTS|process_.+|kube_pod_status_ready|trimtab_evictions_total")
+# Of Prometheus itself, of the process, and of kube-state-metrics.
+FOREIGN = re.compile(r"up|ALERTS|process_.+|kube_pod_status_ready")
 
 
 def filled(expr: str, window: str = "5m") -> str:

@@ -81,7 +81,7 @@ class LoggingRecorder(PrometheusRecorder):
     def move_changed(self, record: MoveRecord) -> None:
         super().move_changed(record)
         log.info(
-            "move changed: pod=%s source=%s target=%s node=%s state=%s strategy=%s reason=%s message=%s",
+            "move changed: pod=%s source=%s target=%s node=%s state=%s strategy=%s reason=%s why=%s",
             *(record.key, record.source, record.target or "any node", record.node),
             *(record.state.value, record.strategy, record.reason, record.message),
         )

@@ -51,7 +51,7 @@ from trimtab.core.rescheduling.settings import Mode
 from trimtab.core.scheduling.controller import Scheduling
 from trimtab.core.settings import Settings
 from trimtab.kube import kinds
-from trimtab.kube.api_calls import ApiCalls, never_paused
+from trimtab.kube.api_calls import ApiCalls
 from trimtab.kube.credentials import Credentials
 from trimtab.kube.informers import Informers
 from trimtab.kube.kinds import IfForbidden
@@ -181,10 +181,11 @@ class Process:
         options: Options,
         file: ConfigFile | None = None,
         controllers: Sequence[ControllerSpec] = (SCHEDULER,),
+        recorder: LoggingRecorder | None = None,
     ) -> None:
         self.configuration, self.controllers = configuration, tuple(controllers)
         self.credentials, self.options = credentials, options
-        self.recorder = LoggingRecorder()
+        self.recorder = recorder if recorder is not None else LoggingRecorder()
         self.engine = Engine(configuration.settings, self.recorder)
         self.engine.controller(Scheduling).evaluator.stock = default_profile(DEFAULT_SCHEDULER)
         self.recording = open_recording(options.recording, self.engine) if options.recording is not None else None
@@ -220,7 +221,7 @@ class Process:
             instance=options.identity,
             wall=self.clock.wall,
             ledger_namespace=leader.namespace,
-            paused=self.elector.pause_reason if self.elector is not None else never_paused,
+            paused=self._pause_reason,
         )
         watched = tuple(watched_kinds(configuration.settings, reader))
         self.informers = Informers(self.read_transport, watched, self.runtime.dispatch, self.clock, random)
@@ -265,6 +266,10 @@ class Process:
         for each in self.extensions:
             each.on_samples(event)
         self.runtime.dispatch(event)
+
+    async def _pause_reason(self) -> str:
+        """Why no pod may be moved now."""
+        return await self.elector.pause_reason() if self.elector is not None else ""
 
     async def _get(self, path: str) -> tuple[int, bytes]:
         response = await self.read_transport.send(Request("GET", path), READ_TIMEOUT, MAX_LIST_BYTES)

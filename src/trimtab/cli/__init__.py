@@ -16,6 +16,8 @@ NUMBERS = {  # click names the type, and nobody writes "an integer range"
     "is not a valid float": "is not a number",
 }
 COMMANDS = {
+    "apply": "Carry out a plan of `trimtab plan -o`, move by move.",
+    "approve": "Let a rescheduler carry out the plan that waits for approval.",
     "config": "Check a configuration file, show it in full, or print a template.",
     "demo": "Run a simulated cluster in the terminal; needs no Kubernetes.",
     "deploy": "Install Trimtab into a cluster; upgrade, check and remove it.",

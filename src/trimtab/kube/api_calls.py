@@ -45,7 +45,7 @@ from trimtab.core.model.instructions import (
 )
 from trimtab.kube.event_recorder import EventRecorder
 from trimtab.kube.resize import resize_pod
-from trimtab.kube.surge import Send, end_surge, start_surge
+from trimtab.kube.surge import TOO_LATE, Send, end_surge, start_surge
 from trimtab.kube.transport import Transport, Unreachable
 from trimtab.kube.writer import LowPriorityGate, Writer
 from trimtab.wire.ledger import (
@@ -323,7 +323,7 @@ class ApiCalls:
             await self._wait_for_patch(instruction.uid)
         if call.sequence is not None:
             return await self._perform_sequence(call, instruction)
-        reply = await self._refusal(call) or Reply(0)
+        reply = await self._refusal(call, instruction) or Reply(0)
         for build in call.requests if reply.sent else ():
             reply = await self._send(build(instruction), call.timeout, call.needs_lease)
             if reply.status != OK:
@@ -333,14 +333,18 @@ class ApiCalls:
             call.log(instruction, outcome)
         return outcome
 
-    async def _refusal(self, call: ApiCall) -> Reply | None:
-        """As if the request could not be sent, while moves are paused."""
-        reason = await self._paused() if call.moves_pods else ""
+    async def _refusal(self, call: ApiCall, instruction: Instruction) -> Reply | None:
+        """As if the request could not be sent, while moves are paused, or once it is too late."""
+        if not call.moves_pods:
+            return None
+        reason = await self._paused()
+        if isinstance(instruction, Evict) and instruction.until is not None and self._clock() > instruction.until:
+            reason = reason or TOO_LATE
         return Reply(0, error=reason, sent=False) if reason else None
 
     async def _perform_sequence(self, call: ApiCall, instruction: Instruction) -> Event:
         assert call.sequence is not None
-        refusal = await self._refusal(call)
+        refusal = await self._refusal(call, instruction)
 
         async def send(request: Request) -> Reply:
             return refusal or await self._send(request, call.timeout)

@@ -7,9 +7,10 @@ from collections.abc import Awaitable, Callable
 from trimtab.core.model.events import SurgeDone, SurgeFailed
 from trimtab.core.model.instructions import EndSurge, StartSurge
 from trimtab.wire.decoding import read_status
-from trimtab.wire.outcomes import CONFLICT, NOT_FOUND, OK, Reply
+from trimtab.wire.outcomes import CONFLICT, NOT_FOUND, OK, REQUEST_TIMEOUT, TOO_MANY_REQUESTS, Reply
 from trimtab.wire.requests import Request
 from trimtab.wire.surge import (
+    Obstacle,
     Workload,
     autoscaler_obstacle,
     autoscalers_request,
@@ -24,31 +25,39 @@ from trimtab.wire.surge import (
 )
 
 Send = Callable[[Request], Awaitable[Reply]]
-
+TOO_LATE = "it waited for too long to be sent"
 CONFLICTS = 5  # in a row
 
 
 async def start_surge(surge: StartSurge, send: Send, now: Callable[[], float]) -> SurgeDone | SurgeFailed:
-    """Unless the workload, an autoscaler, a GitOps tool or a quota speaks against it."""
-    workload = await _read(surge, send)
-    if isinstance(workload, str):
-        return SurgeFailed(surge.uid, workload, now())
+    """Unless the workload, an autoscaler, a GitOps tool or a quota speaks against it, or reading them took too long."""
+    reply = await send(workload_request(surge))
+    workload = decode_workload(reply.body) if reply.status == OK else None
+    if workload is None:
+        why = f"{surge.kind} {surge.workload} cannot be read: {reply.message}"
+        return SurgeFailed(surge.uid, why, now(), impossible=_is_refusal(reply))
     if workload.surge_for == surge.uid:
         return SurgeDone(surge.uid, now())
     obstacle = workload_obstacle(workload) or await _obstacle_around(surge, workload, send)
-    if obstacle:
-        return SurgeFailed(surge.uid, obstacle, now())
-    return _outcome(surge.uid, await send(start_request(surge, workload)), now())
+    if obstacle is not None:
+        return SurgeFailed(surge.uid, obstacle.reason, now(), impossible=obstacle.lasts)
+    if now() > surge.until:
+        return SurgeFailed(surge.uid, TOO_LATE, now())
+    return _outcome(surge, await send(start_request(surge, workload)), now())
 
 
-async def _obstacle_around(surge: StartSurge, workload: Workload, send: Send) -> str:
+async def _obstacle_around(surge: StartSurge, workload: Workload, send: Send) -> Obstacle | None:
     autoscalers = await send(autoscalers_request(surge))
     if autoscalers.status != OK:
-        return f"the HorizontalPodAutoscalers of its namespace cannot be listed: {autoscalers.message}"
+        return _unreadable("HorizontalPodAutoscalers", autoscalers)
     quotas = await send(quotas_request(surge))
     if quotas.status != OK:
-        return f"the quotas of its namespace cannot be listed: {quotas.message}"
+        return _unreadable("quotas", quotas)
     return autoscaler_obstacle(surge, autoscalers.body) or quota_obstacle(workload, quotas.body)
+
+
+def _unreadable(kind: str, reply: Reply) -> Obstacle:
+    return Obstacle(f"the {kind} of its namespace cannot be listed: {reply.message}", _is_refusal(reply))
 
 
 async def end_surge(surge: EndSurge, send: Send, now: Callable[[], float]) -> SurgeDone | SurgeFailed:
@@ -58,19 +67,19 @@ async def end_surge(surge: EndSurge, send: Send, now: Callable[[], float]) -> Su
         if not isinstance(reply, Reply) or reply.status != CONFLICT:
             break
         reply = await _end(surge, send, now())
-    return _outcome(surge.uid, reply, now()) if isinstance(reply, Reply) else reply
+    return _outcome(surge, reply, now()) if isinstance(reply, Reply) else reply
 
 
 async def _end(surge: EndSurge, send: Send, now: float) -> Reply | SurgeDone | SurgeFailed:
     """The answer to the update; a workload that is gone, or has no further replica for this pod, needs none."""
     reply = await send(workload_request(surge))
     if reply.status == NOT_FOUND and read_status(reply.body).reason == "NotFound":
-        return SurgeDone(surge.uid, now)
+        return SurgeDone(surge.uid, now, ended=True)
     workload = decode_workload(reply.body) if reply.status == OK else None
     if workload is None:
         return SurgeFailed(surge.uid, reply.message, now, unknown=True)
     if workload.surge_for != surge.uid:
-        return SurgeDone(surge.uid, now)
+        return SurgeDone(surge.uid, now, ended=True)
     if surge.leaves:
         marked = await send(deletion_cost_request(surge))
         if marked.status not in (OK, NOT_FOUND):
@@ -78,14 +87,15 @@ async def _end(surge: EndSurge, send: Send, now: float) -> Reply | SurgeDone | S
     return await send(end_request(surge, workload))
 
 
-async def _read(surge: StartSurge, send: Send) -> Workload | str:
-    reply = await send(workload_request(surge))
-    workload = decode_workload(reply.body) if reply.status == OK else None
-    return workload if workload is not None else f"{surge.kind} {surge.workload} cannot be read: {reply.message}"
-
-
-def _outcome(uid: str, reply: Reply, now: float) -> SurgeDone | SurgeFailed:
+def _outcome(surge: StartSurge | EndSurge, reply: Reply, now: float) -> SurgeDone | SurgeFailed:
+    """Of the request that changes the workload."""
     if reply.status == OK:
-        return SurgeDone(uid, now)
-    refused = not reply.sent or (400 <= reply.status < 500 and reply.status != 408)
-    return SurgeFailed(uid, reply.message, now, unknown=not refused)
+        return SurgeDone(surge.uid, now, ended=isinstance(surge, EndSurge))
+    known = not reply.sent or (400 <= reply.status < 500 and reply.status != REQUEST_TIMEOUT)
+    return SurgeFailed(surge.uid, reply.message, now, unknown=not known, impossible=_is_refusal(reply))
+
+
+def _is_refusal(reply: Reply) -> bool:
+    """For good: not because somebody else changed the object, or the server has too much to do."""
+    passing = (REQUEST_TIMEOUT, CONFLICT, TOO_MANY_REQUESTS)
+    return reply.sent and 400 <= reply.status < 500 and reply.status not in passing

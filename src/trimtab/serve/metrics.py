@@ -221,6 +221,10 @@ class PrometheusRecorder(MetricsRecorder):
         """The rescheduler made a plan."""
         self._moves.planned(plan)
 
+    def remedy_used(self, rung: str, count: int) -> None:
+        """A hot node got a remedy."""
+        self._moves.remedy_used(rung, count)
+
     def move_changed(self, record: MoveRecord) -> None:
         """A move has come further."""
         self._moves.changed(record)

@@ -10,6 +10,7 @@ from prometheus_client.core import GaugeMetricFamily, Metric
 from trimtab.core.model.ledger import MoveRecord
 from trimtab.core.rescheduling.controller import Rescheduling
 from trimtab.core.rescheduling.move_budgets import budgets_left
+from trimtab.core.rescheduling.remedies import PLANS_WITHOUT_RELIEF
 from trimtab.core.rescheduling.settings import Mode
 from trimtab.core.rescheduling.strategy_record import standing
 
@@ -20,11 +21,22 @@ def move_gauges(controller: Rescheduling) -> Iterator[Metric]:
     records = tuple(execution.records.values())
     under_way = Counter(each.state.value for each in records if each.under_way)
     yield _gauge("trimtab_moves_under_way", "Moves that have not ended, by state.", "state", under_way)
+    ages = {state: max(now - each.at for each in records if each.state == state) for state in under_way}
+    documentation = "Time since the oldest move in a state was charged, by state."
+    yield _gauge("trimtab_oldest_move_age_seconds", documentation, "state", ages)
+    unreadable = GaugeMetricFamily("trimtab_ledger_unreadable", "1 while the ledger cannot be read or written, else 0.")
+    unreadable.add_metric((), int(bool(execution.ledger_problem)))
+    yield unreadable
     modes = {} if settings is None else {mode.value: int(settings.mode is mode) for mode in Mode}
     yield _gauge("trimtab_rescheduling_mode", "1 for the mode of the rescheduler, else 0.", "mode", modes)
     paused = GaugeMetricFamily("trimtab_moves_paused", "1 while the kill switch holds all moves, else 0.")
     paused.add_metric((), int(bool(execution.pause)))
     yield paused
+    lacking = sum(plans >= PLANS_WITHOUT_RELIEF for plans in controller.remedies.without_relief.values())
+    documentation = "Nodes that have been hot for several plans in a row while none of their pods could be moved."
+    capacity = GaugeMetricFamily("trimtab_nodes_without_relief", documentation)
+    capacity.add_metric((), lacking)
+    yield capacity
     left = {} if settings is None else budgets_left(settings.budgets, records, now)
     least = {scope.value: number for scope, (number, _) in left.items()}
     documentation = "Moves that are left of the budget of each scope, where it has the fewest."

@@ -12,6 +12,7 @@ from prometheus_client.core import Metric
 
 from trimtab.core.model.ledger import Grade, MoveRecord, MoveState
 from trimtab.core.model.plan import Plan
+from trimtab.core.rescheduling.remedies import Rung
 from trimtab.serve.counters import Counter, Histogram
 
 REASONS = {  # by the message of the record
@@ -58,6 +59,9 @@ class MoveMetrics:
             "Changes of a move, by its new state; Warning if it went wrong.",
             ("event_type", "reason"),
         )
+        self.remedies = Counter(
+            "trimtab_remedies_total", "Uses of the remedies for hot nodes, by rung of the ladder.", ("rung",), Rung
+        )
         self.unready = Histogram(
             "trimtab_move_unready_seconds", "Time for which a move took a ready pod from its workload.", SECONDS
         )
@@ -80,6 +84,9 @@ class MoveMetrics:
             self.planned_moves.add(move.strategy)
         for refusal in plan.refusals:
             self.refusals.add(refusal.guard)
+
+    def remedy_used(self, rung: str, count: int) -> None:
+        self.remedies.add(rung, by=count)
 
     def changed(self, record: MoveRecord) -> None:
         wrong = record.state in GONE_WRONG

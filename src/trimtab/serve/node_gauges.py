@@ -8,9 +8,8 @@ writes them.
 from __future__ import annotations
 
 from collections.abc import Iterator
-from math import inf, isfinite
+from math import inf, isfinite, sqrt
 
-import numpy as np
 from prometheus_client.core import GaugeMetricFamily, Metric
 from prometheus_client.samples import Sample
 from prometheus_client.utils import floatToGoString
@@ -23,6 +22,7 @@ from trimtab.core.cluster.utilization import (
     percentages,
     sample_states,
     statistics,
+    variance,
 )
 from trimtab.core.cluster.view import View
 from trimtab.core.model.resources import CPU, MEMORY
@@ -90,7 +90,7 @@ def _statistics(view: View, columns: Utilization) -> Metric:
 
 def _balance(view: View, columns: Utilization) -> Iterator[Metric]:
     """How evenly nodes are used, over those that are open to all pods; nothing where none is measured."""
-    variance = GaugeMetricFamily(
+    variances = GaugeMetricFamily(
         "rescheduler_pod_distribution_variance",
         "Variance over nodes of measured usage in percent of allocatable, and of the number of pods.",
         labels=("resource_type",),
@@ -102,13 +102,14 @@ def _balance(view: View, columns: Utilization) -> Iterator[Metric]:
     )
     rows = open_to_all(view)
     for resource, column in columns["measured"].items():
-        known = column[rows & np.isfinite(column)] * 100
-        if len(known):
-            variance.add_metric((resource,), float(known.var()))
-            score.add_metric((resource,), max(100 - float(known.std()), 0.0))
-    if rows.any():
-        variance.add_metric(("pods",), float(view.pod_count[rows].var()))
-    yield from (variance, score)
+        found = variance(column * 100, rows)
+        if found is not None:
+            variances.add_metric((resource,), found)
+            score.add_metric((resource,), max(100 - sqrt(found), 0.0))
+    found = variance(view.pod_count.astype(float), rows) if "requested" in columns else None
+    if found is not None:
+        variances.add_metric(("pods",), found)
+    yield from (variances, score)
 
 
 def _by_utilization(columns: Utilization) -> Metric:

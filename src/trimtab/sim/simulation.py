@@ -67,7 +67,7 @@ class GradedMoves(MetricsRecorder):
 
 def without_observing(settings: Settings) -> Settings:
     """Plans that nobody carries out or reads only take time, up to ten times that of scheduling."""
-    observing = settings.rescheduling is not None and settings.rescheduling.mode is Mode.OBSERVE
+    observing = settings.rescheduling is not None and settings.rescheduling.mode is not Mode.AUTO  # nobody approves
     return replace(settings, rescheduling=None) if observing else settings
 
 
@@ -240,9 +240,9 @@ class Simulation:
         if isinstance(surge, EndSurge):
             self.surges.end(surge.uid, f"{surge.namespace}/{surge.leaves}")
         elif pod is None or not self.surges.start(pod):
-            self.feed(SurgeFailed(surge.uid, "its owner cannot have a further replica", now))
+            self.feed(SurgeFailed(surge.uid, "its owner cannot have a further replica", now, impossible=True))
             return
-        self.feed(SurgeDone(surge.uid, now))
+        self.feed(SurgeDone(surge.uid, now, ended=isinstance(surge, EndSurge)))
 
     def _evict(self, evict: Evict) -> None:
         now = self.clock.now

@@ -128,7 +128,8 @@ def evict_outcome(evict: Evict, reply: Reply, now: float) -> EvictDone | EvictFa
     by_budget = reply.status == TOO_MANY_REQUESTS and BUDGET_CAUSE in status.causes
     refused = not reply.sent or (400 <= reply.status < 500 and reply.status != REQUEST_TIMEOUT)
     several_budgets = reply.status == SERVER_ERROR and SEVERAL_BUDGETS in status.message
-    return EvictFailed(evict.uid, reply.message, now, by_budget, unknown=not (refused or several_budgets))
+    unknown = not (refused or several_budgets)
+    return EvictFailed(evict.uid, reply.message, now, by_budget, unknown, reply.sent)
 
 
 def bind_volume_outcome(bind: BindVolume, reply: Reply, now: float) -> StageAnswered:

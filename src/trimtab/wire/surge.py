@@ -7,6 +7,7 @@ move sees whether its workload has a further replica, and taking it back twice t
 from __future__ import annotations
 
 from collections.abc import Iterable
+from typing import NamedTuple
 
 import msgspec
 from msgspec import Struct
@@ -155,37 +156,44 @@ def decode_workload(body: bytes) -> Workload | None:
         return None
 
 
-def workload_obstacle(workload: Workload) -> str:
-    """Why the workload itself should not get a further replica now; empty if nothing speaks against it."""
+class Obstacle(NamedTuple):
+    """Why a workload should not get a further replica; unless it `lasts`, another time it may."""
+
+    reason: str
+    lasts: bool = True
+
+
+def workload_obstacle(workload: Workload) -> Obstacle | None:
+    """What in the workload itself speaks against it."""
     meta, status = workload.metadata, workload.status
     owner = next((each for each in meta.owner_references or () if each.controller), None)
     if owner is not None:
-        return f"it belongs to {owner.kind} {owner.name}"
+        return Obstacle(f"it belongs to {owner.kind} {owner.name}")
     marks = {**(meta.labels or {}), **(meta.annotations or {})}
     tool = next((name for key, name in GITOPS.items() if key in marks), "")
     if tool:
-        return f"{tool} manages it, and would take the further replica back"
+        return Obstacle(f"{tool} manages it, and would take the further replica back")
     if workload.surge_for:
-        return "another pod of it is being replaced"
+        return Obstacle("another pod of it is being replaced", lasts=False)
     if workload.spec.paused:
-        return "its rollout is paused"
+        return Obstacle("its rollout is paused")
     settled = status.observed_generation >= meta.generation and status.replicas == workload.replicas
     if not settled or status.ready_replicas < workload.replicas:
-        return f"{status.ready_replicas} of its {workload.replicas} replicas are ready"
-    return ""
+        return Obstacle(f"{status.ready_replicas} of its {workload.replicas} replicas are ready", lasts=False)
+    return None
 
 
-def autoscaler_obstacle(surge: StartSurge, body: bytes) -> str:
+def autoscaler_obstacle(surge: StartSurge, body: bytes) -> Obstacle | None:
     try:
         found = msgspec.json.decode(body, type=_AutoscalerList).items
     except UNREADABLE as error:
-        return f"the HorizontalPodAutoscalers of its namespace cannot be read: {error}"
+        return Obstacle(f"the HorizontalPodAutoscalers of its namespace cannot be read: {error}", lasts=False)
     target = _ScaleTarget(surge.kind, surge.workload)
     scaling = next((each.metadata.name for each in found if each.spec.scale_target_ref == target), "")
-    return f"HorizontalPodAutoscaler {scaling} sets its replicas" if scaling else ""
+    return Obstacle(f"HorizontalPodAutoscaler {scaling} sets its replicas") if scaling else None
 
 
-def quota_obstacle(workload: Workload, body: bytes) -> str:
+def quota_obstacle(workload: Workload, body: bytes) -> Obstacle | None:
     """A quota that has no room for one pod more."""
     try:
         quotas = msgspec.json.decode(body, type=_QuotaList).items
@@ -194,10 +202,10 @@ def quota_obstacle(workload: Workload, body: bytes) -> str:
             for name, hard in (quota.status.hard or {}).items():
                 needed = _needed(workload, name)
                 if needed and nanos(used.get(name, 0)) + needed > nanos(hard):
-                    return f"quota {quota.metadata.name} has no room for a further pod: {name}"
+                    return Obstacle(f"quota {quota.metadata.name} has no room for a further pod: {name}")
     except (*UNREADABLE, QuantityError) as error:
-        return f"the quotas of its namespace cannot be read: {error}"
-    return ""
+        return Obstacle(f"the quotas of its namespace cannot be read: {error}", lasts=False)
+    return None
 
 
 def _needed(workload: Workload, name: str) -> int:
@@ -212,8 +220,10 @@ def _needed(workload: Workload, name: str) -> int:
 
 
 def _amounts(container: _Container, kind: str, resource: str) -> Iterable[str | int | float]:
+    """A request that is left out is the limit."""
     found = container.resources or _Resources()
-    amounts = (found.limits if kind == "limits" else found.requests or found.limits) or {}
+    limits, requests = found.limits or {}, found.requests or {}
+    amounts = limits if kind == "limits" else {**limits, **requests}
     return (amounts[resource],) if resource in amounts else ()
 
 

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from typing import Any
 
+import numpy as np
 import pytest
 from msgspec.structs import replace
 
@@ -15,10 +16,12 @@ from trimtab.core.cluster.cluster import Cluster
 from trimtab.core.model.ledger import Grade, MoveRecord, MoveState
 from trimtab.core.model.resources import CPU
 from trimtab.core.rescheduling.grading import grade_moves
+from trimtab.core.rescheduling.objective import penalties
 from trimtab.core.rescheduling.settings import ReschedulingSettings
 
 ENDED = 3000.0
 HALF_AN_HOUR = ENDED + 1800.0
+ONE = np.ones(1, np.float32)
 SETTINGS = ReschedulingSettings(limits={CPU: 0.8})
 Placed = tuple[str, str, float]  # name, node, and cores in use
 
@@ -54,7 +57,8 @@ def test_a_move_that_helped() -> None:
     target is 10 points below the promised 30 %."""
     grade = grades(seen(*HELPED), moved())["web"]
     assert grade.helped and 1800.0 == grade.after and 1.0 == grade.promised
-    assert grade.measured == pytest.approx(1.0 + 3 * 0.1 + 10 * 0.1**2 + 0.1 * (0.9**2 - 0.7**2 - 0.2**2), abs=1e-4)
+    stayed, left = (penalties(np.array([shares], np.float32).T, ONE).sum() for shares in ((0.9, 0.0), (0.7, 0.2)))
+    assert grade.measured == pytest.approx(stayed - left, abs=1e-4)
     assert (grade.source_error, grade.target_error) == (pytest.approx(0.0, abs=1e-4), pytest.approx(-0.1, abs=1e-4))
 
 

@@ -12,7 +12,7 @@ from trimtab.core.model.duration import DAY, HOUR
 from trimtab.core.model.ledger import MoveRecord
 from trimtab.core.model.plan import Plan
 from trimtab.core.model.resources import CPU
-from trimtab.core.rescheduling.explain import outlook_of
+from trimtab.core.rescheduling.explain import NodeOutlook, explain_steps, finish
 from trimtab.core.rescheduling.guards import GuardContext
 from trimtab.core.rescheduling.planner import Planner
 from trimtab.core.rescheduling.settings import ReschedulingSettings
@@ -114,8 +114,12 @@ def test_what_must_go_goes() -> None:
     assert GOOD_STANDING == found.standing(Suggestion(STRATEGY, "a", "", worth=MUST_GO))
 
 
+def explained(helped: int) -> NodeOutlook:
+    return finish(explain_steps(context(moves(helped)), {OURS: PROFILE}.get, "a"))
+
+
 def test_explained() -> None:
     """The verdict on a node whose strategies are paused; and the higher cost."""
-    found = outlook_of(context(moves(0)), {OURS: PROFILE}.get, "a")
+    found = explained(0)
     assert found.verdict.startswith("no pod leaves it: strategy record: ResourceOptimization is paused for another ")
-    assert {32.0} == {each.cost for each in outlook_of(context(moves(4)), {OURS: PROFILE}.get, "a").pods}
+    assert {32.0} == {each.cost for each in explained(4).pods}

@@ -26,9 +26,10 @@ from __future__ import annotations
 
 from datetime import UTC, datetime
 from importlib.metadata import version
+from typing import Annotated
 
 import msgspec
-from msgspec import Struct
+from msgspec import Meta, Struct
 
 from trimtab.apps.plan.make import PlannedMoves
 from trimtab.apps.plan.usage import Hottest, Peak
@@ -36,20 +37,21 @@ from trimtab.core.model.plan import Move, Refusal
 
 API_VERSION, KIND = "trimtab.dev/v1alpha1", "Plan"
 DIGITS = 3
+Time = Annotated[datetime, Meta(tz=True)]
 
 
-class Metadata(Struct, frozen=True, omit_defaults=True):
+class Metadata(Struct, frozen=True, omit_defaults=True, forbid_unknown_fields=True):
     """About the plan as a whole."""
 
-    created: datetime
-    at: datetime
+    created: Time
+    at: Time
     trimtab: str
     cluster: str = ""
     hashed: bool = False
     notes: tuple[str, ...] = ()
 
 
-class PlannedMove(Struct, frozen=True, omit_defaults=True, rename="camel"):
+class PlannedMove(Struct, frozen=True, omit_defaults=True, rename="camel", forbid_unknown_fields=True):
     """A move, with what identifies its pod; otherwise as `core.model.plan.Move`."""
 
     pod: str
@@ -67,7 +69,7 @@ class PlannedMove(Struct, frozen=True, omit_defaults=True, rename="camel"):
     relief: float | None = None
 
 
-class PlannedRefusal(Struct, frozen=True):
+class PlannedRefusal(Struct, frozen=True, forbid_unknown_fields=True):
     """What is not moved, and which guard refused."""
 
     subject: str
@@ -75,14 +77,14 @@ class PlannedRefusal(Struct, frozen=True):
     reason: str
 
 
-class Penalty(Struct, frozen=True):
+class Penalty(Struct, frozen=True, forbid_unknown_fields=True):
     """Of all nodes together."""
 
     before: float
     after: float
 
 
-class HottestNode(Struct, frozen=True, rename="camel"):
+class HottestNode(Struct, frozen=True, rename="camel", forbid_unknown_fields=True):
     """As `usage.Hottest`."""
 
     resource: str
@@ -93,7 +95,7 @@ class HottestNode(Struct, frozen=True, rename="camel"):
     over_after: int
 
 
-class PlanDocument(Struct, frozen=True, rename="camel"):
+class PlanDocument(Struct, frozen=True, rename="camel", forbid_unknown_fields=True):
     """The whole document."""
 
     api_version: str

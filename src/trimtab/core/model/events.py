@@ -10,9 +10,10 @@ from typing import Any
 
 from msgspec import Struct
 
-from trimtab.core.model.ledger import Ledger
+from trimtab.core.model.ledger import Ledger, PublishedPlan
 from trimtab.core.model.node import Node
 from trimtab.core.model.objects import Object
+from trimtab.core.model.plan import Plan
 from trimtab.core.model.pod import Pod
 from trimtab.core.model.readings import Reading
 
@@ -219,7 +220,8 @@ class EvictDone(Struct, frozen=True, tag=True):
 class EvictFailed(Struct, frozen=True, tag=True):
     """The pod was not evicted; `by_budget` means that a disruption budget does not allow it now.
 
-    If the outcome is `unknown`, the pod may be evicted all the same.
+    If the outcome is `unknown`, the pod may be evicted all the same. The request was not `sent` if moves were paused, the
+    lease was lost, or it had waited for too long.
     """
 
     uid: str
@@ -227,15 +229,18 @@ class EvictFailed(Struct, frozen=True, tag=True):
     at: float
     by_budget: bool = False
     unknown: bool = False
+    sent: bool = True
 
 
 class LedgerRead(Struct, frozen=True, tag=True):
-    """The answer to ReadLedger; None with the `problem` if it cannot be read."""
+    """The answer to ReadLedger; None with the `problem` if it cannot be read. `approved` is the ID of a plan."""
 
     ledger: Ledger | None
     at: float
     version: str = ""
     problem: str = ""
+    plan: PublishedPlan | None = None
+    approved: str = ""
 
 
 class LedgerWritten(Struct, frozen=True, tag=True):
@@ -253,19 +258,25 @@ class LedgerFailed(Struct, frozen=True, tag=True):
 
 
 class SurgeDone(Struct, frozen=True, tag=True):
-    """The API server accepted a StartSurge or an EndSurge."""
+    """The API server accepted a StartSurge, or with `ended` an EndSurge."""
 
     uid: str
     at: float
+    ended: bool = False
 
 
 class SurgeFailed(Struct, frozen=True, tag=True):
-    """A StartSurge or EndSurge was refused; if the outcome is `unknown`, it may have taken place all the same."""
+    """A StartSurge or EndSurge did not succeed; if the outcome is `unknown`, it may have taken place all the same.
+
+    It is `impossible` if something keeps the workload from ever having a further replica: an autoscaler, a GitOps tool, a
+    quota, or the API server itself. Otherwise it may succeed another time.
+    """
 
     uid: str
     message: str
     at: float
     unknown: bool = False
+    impossible: bool = False
 
 
 class ResizeDone(Struct, frozen=True, tag=True):
@@ -280,6 +291,13 @@ class PauseChanged(Struct, frozen=True, tag=True):
     """Somebody stopped all moves, for this reason, or with an empty one lets them go on."""
 
     reason: str
+    at: float
+
+
+class PlanApproved(Struct, frozen=True, tag=True):
+    """Somebody wants these moves to be carried out now; they replace those that wait."""
+
+    plan: Plan
     at: float
 
 
@@ -342,5 +360,6 @@ Event = (
     | SurgeDone
     | SurgeFailed
     | PauseChanged
+    | PlanApproved
     | ResizeDone
 )

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from msgspec import Struct
 
-from trimtab.core.model.ledger import Ledger
+from trimtab.core.model.ledger import Ledger, PublishedPlan
 from trimtab.core.model.taints import Taint
 
 
@@ -69,12 +69,15 @@ class Preempt(Struct, frozen=True, tag=True):
 
 
 class Evict(Struct, frozen=True, tag=True):
-    """Evict the pod of this UID through the Eviction API, with its own grace period."""
+    """Evict the pod of this UID through the Eviction API; with a `grace` of 0 it has its own grace period. Not after
+    `until`, if there is one."""
 
     uid: str
     namespace: str
     name: str
     reason: str
+    grace: int = 0  # seconds
+    until: float | None = None
 
 
 class ReadLedger(Struct, frozen=True, tag=True):
@@ -86,15 +89,17 @@ class WriteLedger(Struct, frozen=True, tag=True):
 
     ledger: Ledger
     version: str
+    plan: PublishedPlan | None = None  # that waits for approval, beside the ledger
 
 
 class StartSurge(Struct, frozen=True, tag=True):
-    """Add one replica to the workload of the pod of this UID, for its replacement."""
+    """Add one replica to the workload of the pod of this UID, for its replacement; not after `until`."""
 
     uid: str
     namespace: str
     kind: str  # Deployment or ReplicaSet
     workload: str
+    until: float
 
 
 class EndSurge(Struct, frozen=True, tag=True):

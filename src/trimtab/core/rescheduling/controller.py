@@ -1,7 +1,7 @@
 """The rescheduling controller: plans at its interval, and lets `execution.py` carry the plans out.
 
-In `observe` mode plans are only told. Rivals, which only the simulator runs, evict by their own rules, and nobody follows
-their evictions up.
+In `observe` mode plans are only told, and in `approve` mode they wait for somebody who approves them. Rivals, which only the
+simulator runs, evict by their own rules, and nobody follows their evictions up.
 """
 
 from __future__ import annotations
@@ -20,6 +20,7 @@ from trimtab.core.model.events import (
     LedgerRead,
     LedgerWritten,
     PauseChanged,
+    PlanApproved,
     PodDeleted,
     PodUpserted,
     SettingsRead,
@@ -45,7 +46,10 @@ class Rescheduling(Controller):
 
     listens_to: ClassVar[frozenset[type] | None] = frozenset({PodUpserted, PodDeleted, SettingsRead, LeaseLost})
     answers: ClassVar[frozenset[type]] = frozenset(
-        {EvictDone, EvictFailed, LedgerRead, LedgerWritten, LedgerFailed, SurgeDone, SurgeFailed, PauseChanged}
+        {
+            *(EvictDone, EvictFailed, LedgerRead, LedgerWritten, LedgerFailed),
+            *(SurgeDone, SurgeFailed, PauseChanged, PlanApproved),
+        }
     )
     gives_way: ClassVar[bool] = True
 
@@ -88,6 +92,9 @@ class Rescheduling(Controller):
                 return execution.pod_deleted(event.uid, event.at)
             case SettingsRead():
                 self._apply_settings()
+                execution.drop_plan("the settings have changed", event.at)
+                if self.settings is None:
+                    execution.stop()
             case LeaseLost():
                 execution.stop()
         self._planner = None
@@ -97,11 +104,10 @@ class Rescheduling(Controller):
         if isinstance(answer, PauseChanged):
             self.execution.pause = answer.reason
             return ()
-        settings = self.settings
-        if settings is None or not self.state.may_decide:
-            return ()
-        outputs = self._answers[type(answer)](answer)
-        return [*outputs, *self._plan_if_due(settings, answer.at)] if isinstance(answer, LedgerWritten) else outputs
+        outputs, settings = self._answers[type(answer)](answer), self.settings
+        if settings is None or not self.state.may_decide or not isinstance(answer, LedgerWritten):
+            return outputs
+        return [*outputs, *self._plan_if_due(settings, answer.at)]
 
     @property
     def _answers(self) -> Mapping[type[Event], Callable[[Any], Sequence[Output]]]:
@@ -114,24 +120,26 @@ class Rescheduling(Controller):
             LedgerFailed: execution.ledger_failed,
             SurgeDone: execution.surge_done,
             SurgeFailed: execution.surge_failed,
+            PlanApproved: self._approved,
         }
 
     # --- planning
 
     def tick(self, now: float) -> Sequence[Output]:
         settings, self.history.now = self.settings, now
-        if settings is None or not self.state.may_decide:
+        if settings is None or self.state.term is None:
             return ()
-        if not self._carries_out(settings):
-            return self._plan_if_due(settings, now)
-        assert self.state.term is not None
-        outputs = [*self.execution.lead(self.state.term), *self.execution.tick(now)]
-        return [*outputs, *self._plan_if_due(settings, now)]
+        outputs: list[Output] = []
+        if self._carries_out(settings) and self.state.may_decide:
+            outputs += self.execution.lead(self.state.term)
+        if self._carries_out(settings) or self.execution.is_active:
+            outputs += self.execution.tick(now)
+        return [*outputs, *self._plan_if_due(settings, now)] if self.state.may_decide else outputs
 
     @staticmethod
     def _carries_out(settings: ReschedulingSettings) -> bool:
         """Only then the ledger is needed."""
-        return settings.mode is Mode.AUTO and not settings.rivals
+        return settings.mode is not Mode.OBSERVE and not settings.rivals
 
     def _plan_if_due(self, settings: ReschedulingSettings, now: float) -> list[Output]:
         """A plan that is to be carried out waits until the ledger was read for the first time."""
@@ -180,10 +188,17 @@ class Rescheduling(Controller):
                 return self._carry_out(self._made(planner.plan), now)
         return ()
 
+    def _approved(self, event: PlanApproved) -> Sequence[Output]:
+        if self.settings is None or not self._carries_out(self.settings):
+            return ()
+        return self.execution.approve(event.plan, event.at)
+
     def _carry_out(self, plan: Plan, now: float) -> list[Output]:
         settings = self.settings
-        if settings is None or settings.mode is not Mode.AUTO:
+        if settings is None or settings.mode is Mode.OBSERVE:
             return [plan]
+        if settings.mode is Mode.APPROVE:
+            return [plan, *self.execution.publish(plan, now)]
         further = self.remedies.apply(self.state.cluster, plan, settings.remedies, self.state.recorder)
         moves = self.execution.carry_out(plan, now) if settings.remedies.move else ()
         return [plan, *further, *moves]

@@ -26,6 +26,7 @@ class Mode(StrEnum):
     """Whether moves are only planned, wait for approval, or are carried out."""
 
     OBSERVE = "observe"
+    APPROVE = "approve"
     AUTO = "auto"
 
 
@@ -73,7 +74,11 @@ class ReschedulingSettings:
     their arguments.
     """
 
-    mode: Mode = setting(Mode.OBSERVE, "`observe` unless set: moves are only planned; `auto` carries them out")
+    mode: Mode = setting(
+        Mode.OBSERVE,
+        "`observe` unless set: moves are only planned; `approve` carries a plan out once somebody has approved it, `auto` "
+        "at once",
+    )
     interval: float = setting(INTERVAL, "5m unless set: how often moves are planned; at least 10s", seconds=(10, DAY))
     limits: Mapping[str, float] = field(
         default_factory=lambda: dict(LIMITS),
@@ -161,6 +166,11 @@ class ReschedulingSettings:
     )
     max_metrics_age: float = setting(
         180.0, "3m unless set: nothing is moved while the newest metrics are older", seconds=(1, DAY)
+    )
+    grace_period: float = setting(
+        0.0,
+        "0s unless set: pods that are evicted get their own grace period; else all of them get this one, in whole seconds",
+        seconds=(0, 3600),
     )
     grade_after: float = setting(
         GRADES["grade_after"],
