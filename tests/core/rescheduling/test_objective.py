@@ -42,6 +42,24 @@ def test_recent_snapshots_weigh_most_and_the_newest_of_them_more() -> None:
     assert weights[-1] == pytest.approx(snapshot_weights(6, 2)[-1])
 
 
+def test_a_snapshot_with_few_of_its_samples_weighs_less() -> None:
+    """All recent ones weigh as much as before, together."""
+    weights, full = snapshot_weights(6, 0, newest=0.1), snapshot_weights(6, 0)
+    assert weights[0] < weights[1] and full.sum() == pytest.approx(float(weights.sum()), rel=1e-5)
+    assert np.exp(0.5) * 0.1 == pytest.approx(weights[0] / weights[1], rel=1e-5)
+
+
+def test_samples_of_the_newest_snapshot_are_counted() -> None:
+    """Two within the first five minutes, and one since then."""
+    cluster = cluster_of("a")
+    cluster.load_store.keep_snapshots(True)
+    cluster.upsert_pod(running_pod("x", "a", owner="owner-of-x", started=-1000.0))
+    for at in (0.0, 150.0, 300.0):
+        ingest(cluster, reading({"a": 1000.0}, at), pod_reading({"x": 1000.0}, at))
+    weights = NodeLoad(cluster, LIMITS).weights
+    assert np.exp(0.5) * 0.5 == pytest.approx(weights[0] / weights[1], rel=1e-5)
+
+
 def measured(*placed: tuple[str, str, tuple[float, ...]], nodes: tuple[str, ...] = ("a", "b")) -> Cluster:
     """Pods on nodes of 4 cores, with a CPU sample every five minutes: in cores."""
     cluster = cluster_of(*nodes)

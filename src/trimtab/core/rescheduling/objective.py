@@ -18,7 +18,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from trimtab.core.cluster.cluster import Cluster
-from trimtab.core.load.snapshots import HOURLY, SnapshotTimes, common_times
+from trimtab.core.load.snapshots import HOURLY, RECENT, SnapshotTimes, common_times
 from trimtab.core.rescheduling.forecast import BySnapshots, Forecast, Forecaster, Snapshots
 from trimtab.core.tables import Bools, Floats, Index
 
@@ -40,9 +40,13 @@ def penalties(load: Array, weights: Array) -> Array:
     return np.asarray(cost @ weights)
 
 
-def snapshot_weights(recent: int, hourly: int) -> Array:
-    """By snapshot: recent ones decay, the newest first; each of the hourly ones counts alike."""
+def snapshot_weights(recent: int, hourly: int, newest: float = 1.0) -> Array:
+    """By snapshot: recent ones decay, the newest first; each of the hourly ones counts alike.
+
+    `newest` is the share of its samples that the newest one has so far: the first of ten is no five minutes of load.
+    """
     decaying = np.exp(-DECAY * np.arange(recent))
+    decaying[:1] *= newest
     return np.concatenate(
         [RECENT_WEIGHT * decaying / max(decaying.sum(), 1.0), np.full(hourly, HOURLY_WEIGHT / HOURLY)]
     ).astype(np.float32)
@@ -83,7 +87,17 @@ class NodeLoad:
     def _snapshots(self) -> Snapshots:
         store, times = self.cluster.load_store, self.times
         usage = {name: store.filled_snapshots(name, times, self._slots) for name in self.resources}
-        return Snapshots(times, usage, snapshot_weights(len(times.recent), len(times.hourly)))
+        weights = snapshot_weights(len(times.recent), len(times.hourly), self._newest_share)
+        return Snapshots(times, usage, weights)
+
+    @property
+    def _newest_share(self) -> float:
+        """Of the samples that the fullest of the recent snapshots has; 1 where samples are as rare as snapshots."""
+        if not len(self.times.recent):
+            return 1.0
+        newest = self.times.recent[0] % RECENT
+        counts = [self.cluster.load_store.snapshots[name].counts for name in self.resources]
+        return max(float(each[newest].max(initial=0)) / max(float(each.max(initial=0)), 1.0) for each in counts)
 
     @cached_property
     def _forecast(self) -> Forecast:
