@@ -74,8 +74,8 @@ def grade(graded: MoveGraded) -> list[Line]:
     """What the move was worth: the relief of both nodes, as promised and as measured."""
     found, after = graded.grade, graded.grade.after
     age = f"{after / HOUR:.0f} h" if after >= HOUR else f"{after / MINUTE:.0f} min"
-    verdict = ("it helped", "green") if found.helped else ("it did not help", "red")
-    words = f"{found.promised:.2f} promised, {found.measured:.2f} after {age}: "
+    verdict = ("it helped", "green") if found.helped else ("in vain", "red")
+    words = f"relief {found.promised:.2f} promised, {found.measured:.2f} after {age}: "
     return [(*_time(graded.at), (f"{_workload(graded.record.workload)}{'graded':<9}{words}", ""), verdict)]
 
 
