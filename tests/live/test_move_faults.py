@@ -15,11 +15,12 @@ import pytest
 from tests.live import trimtab_process
 from tests.live.binding_webhook import BindingWebhook
 from tests.live.eviction_checker import EvictionReport, check_evictions
+from tests.live.losing_proxy import LosingProxy
 from tests.live.metering import load_scenario as stage
 from tests.live.metering.metered_cluster import MeteredCluster
 from tests.live.metering.pod_usage_feed import PodUsageFeed
 from tests.live.requires_controlplane import controlplane_or_skip
-from tests.live.test_moves import HOT, LEDGER, QUICK, ROLE, app, cordon, records
+from tests.live.test_moves import HOT, LEDGER, QUICK, ROLE, ReadyCount, app, cordon, ended, records
 from tools.controlplane.client import Document
 from tools.controlplane.process import Process
 from tools.controlplane.rig import WORKLOADS
@@ -27,6 +28,7 @@ from tools.controlplane.rig import WORKLOADS
 pytestmark = pytest.mark.live
 ACCOUNT = "system:serviceaccount:trimtab:trimtab-rescheduler"
 APPS = 6
+DEPLOYMENTS = "/apis/apps/v1/namespaces/default/deployments"
 MOVES, WITHIN, COOLDOWN = 2, 600.0, 60.0
 NO_ELECTION = ("--leader-elect=false",)
 SHORT_LEASE = (
@@ -168,8 +170,52 @@ def test_one_refused_pod_does_not_stop_the_others(cluster: MeteredCluster, hot: 
     try:
         with EvictionWebhook(cluster, refused="app-0"), rescheduler(cluster, "webhook", budgets=wide) as process:
             trimtab_process.wait_for(lambda: len(verdict(cluster, hot).evictions) >= 2, 90, "evictions", process)
+            trimtab_process.wait_for(lambda: state_of(cluster, "app-0") in ("", "refused"), 10, "a refusal", process)
     finally:
         cluster.rig.admin.delete("/apis/policy/v1/namespaces/default/poddisruptionbudgets/app-1")
     moved = {each.pod.removeprefix("default/")[:5] for each in verdict(cluster, hot).evictions}
     assert not moved & {"app-0", "app-1"}
-    assert {"refused"} >= {each["state"] for each in records(cluster) if each["pod"].startswith("app-0")}
+
+
+def state_of(cluster: MeteredCluster, name: str) -> str:
+    """Of the move of this app's pod, if there is one."""
+    return next((each["state"] for each in records(cluster) if each["pod"].startswith(name)), "")
+
+
+def test_answers_that_are_lost(cluster: MeteredCluster, hot: int) -> None:
+    """The first update of the ledger, the first eviction: each took effect once, and counts once; what was evicted is followed
+    by what the watch shows."""
+    ledger = "PUT /api/v1/namespaces/trimtab/configmaps/trimtab-moves"
+    with LosingProxy(cluster.rig, eviction="POST /api/v1/namespaces/default/pods/.*/eviction", ledger=ledger) as proxy:
+        account = cluster.rig.service_account_kubeconfig("trimtab", "trimtab-rescheduler")
+        with rescheduler(cluster, "losing", "--kubeconfig", str(proxy.kubeconfig(account))) as process:
+            trimtab_process.wait_for(lambda: proxy.lost.total() == 2, 90, "lost answers", process)
+            trimtab_process.wait_for(lambda: ended(cluster), 60, "a move", process)
+    found = verdict(cluster, hot)
+    assert () == found.violations and 1 <= len(found.evictions) <= MOVES
+
+
+def test_killed_while_a_workload_has_a_further_replica(cluster: MeteredCluster, hot: int) -> None:
+    """The next one completes the move or undoes it: in the end every Deployment has its one replica, which was never missing."""
+    surging = {"method": "replacementFirst", "allowLastReplica": False}
+    with ReadyCount(cluster, APPS) as ready:
+        with rescheduler(cluster, "surging-0", *NO_ELECTION, **surging) as first:
+            trimtab_process.wait_for(lambda: any(surges(cluster)), 60, "a surge", first)
+            first.kill()
+        with rescheduler(cluster, "surging-1", *NO_ELECTION, **surging) as second:
+            trimtab_process.wait_for(lambda: not (any(surges(cluster)) or under_way(cluster)), 120, "an end", second)
+    assert {1} == set(ready.fewest.values())
+    deployments = cluster.rig.admin.list(DEPLOYMENTS)
+    assert {1} == {each["spec"]["replicas"] for each in deployments}
+    assert len([each for each in records(cluster) if each["state"] not in ("refused", "cancelled")]) <= MOVES
+
+
+def surges(cluster: MeteredCluster) -> list[bool]:
+    """For each Deployment whether it has a further replica for a move."""
+    found = cluster.rig.admin.list(DEPLOYMENTS)
+    return ["trimtab.dev/surge-for" in each["metadata"].get("annotations", {}) for each in found]
+
+
+def under_way(cluster: MeteredCluster) -> list[str]:
+    ending = ("done", "failed", "refused", "cancelled")
+    return [each["pod"] for each in records(cluster) if each["state"] not in ending]
