@@ -183,8 +183,8 @@ def state_of(cluster: MeteredCluster, name: str) -> str:
 
 
 def test_answers_that_are_lost(cluster: MeteredCluster, hot: int) -> None:
-    """The first update of the ledger, the first eviction: each took effect once, and counts once; what was evicted is followed
-    by what the watch shows."""
+    """The first update of the ledger, the first eviction: each took effect once, and counts once; what was evicted is
+    followed by what the watch shows."""
     ledger = "PUT /api/v1/namespaces/trimtab/configmaps/trimtab-moves"
     with LosingProxy(cluster.rig, eviction="POST /api/v1/namespaces/default/pods/.*/eviction", ledger=ledger) as proxy:
         account = cluster.rig.service_account_kubeconfig("trimtab", "trimtab-rescheduler")
@@ -196,7 +196,8 @@ def test_answers_that_are_lost(cluster: MeteredCluster, hot: int) -> None:
 
 
 def test_killed_while_a_workload_has_a_further_replica(cluster: MeteredCluster, hot: int) -> None:
-    """The next one completes the move or undoes it: in the end every Deployment has its one replica, which was never missing."""
+    """The next one completes the move or undoes it: in the end every Deployment has its one replica, which was never
+    missing."""
     surging = {"method": "replacementFirst", "allowLastReplica": False}
     with ReadyCount(cluster, APPS) as ready:
         with rescheduler(cluster, "surging-0", *NO_ELECTION, **surging) as first:

@@ -20,7 +20,7 @@ from trimtab.core.model.instructions import EndSurge, Evict, ReadLedger, StartSu
 from trimtab.core.model.pod import Pod
 from trimtab.core.rescheduling.move_budgets import SEND_WITHIN, Budget, Scope
 
-BUDGETS = {Scope.CLUSTER: Budget(3, 400.0), Scope.WORKLOAD: Budget(1, 300.0)}
+BUDGETS = {Scope.CLUSTER: Budget(3, 400.0), Scope.WORKLOAD: Budget(2, 900.0)}
 COOLDOWN = 200.0
 OWNERS = 4
 FIELDS = {"budgets": BUDGETS, "cooldown": COOLDOWN, "allow_last_replica": True, "max_in_progress": 5}
@@ -213,17 +213,11 @@ class Cluster:
         """In no window more moves than its budget; no owner twice within its cool-down."""
         moved = sorted(self.api.moved)
         for index, (at, owner) in enumerate(moved):
-            window = [each for each in moved[index:] if each[0] < at + BUDGETS[Scope.CLUSTER].within]
-            assert len(window) <= BUDGETS[Scope.CLUSTER].moves, window
-            again = [
-                time
-                for time, other in moved[index + 1 :]
-                if other == owner and time < at + BUDGETS[Scope.WORKLOAD].within
-            ]
-            assert not again, (at, owner, again)
-            assert not [
-                time for time, other in moved[index + 1 :] if other == owner and time < at + COOLDOWN - SEND_WITHIN
-            ]
+            later = [(time - at, other == owner) for time, other in moved[index:]]
+            cluster, workload = BUDGETS[Scope.CLUSTER], BUDGETS[Scope.WORKLOAD]
+            assert sum(after < cluster.within for after, _ in later) <= cluster.moves, moved
+            assert sum(after < workload.within for after, same in later if same) <= workload.moves, moved
+            assert not any(after < COOLDOWN - SEND_WITHIN for after, same in later[1:] if same), moved
 
     def check_surges(self) -> None:
         """A surge is recorded as under way until it was ended."""
