@@ -2,7 +2,7 @@
 # PYTHON=... selects the interpreter, ARGS=... is passed to the command.
 
 .DEFAULT_GOAL := help
-.PHONY: help demo test check bench bench-live benchmark conformance differential controlplane manifests e2e compat image image-lock sbom wheel lock format clean
+.PHONY: help demo test check bench bench-live bench-move benchmark conformance differential controlplane manifests e2e compat image image-lock sbom wheel lock format clean
 .DELETE_ON_ERROR:
 MAKEFLAGS += --no-builtin-rules
 
@@ -60,6 +60,9 @@ bench: $(DEV) ## measure decisions, decoding and events without a cluster
 
 bench-live: $(DEV) ## measure against kube-scheduler on a real control plane
 	@$(PY) -m bench.live $(ARGS)
+
+bench-move: $(DEV) ## let Trimtab and the real descheduler take turns on a live cluster; writes docs/bench-move.md
+	@$(PY) -m bench.move --page docs/bench-move.md $(ARGS)
 
 benchmark: $(DEV) ## compare all policies on traces and scenarios; writes docs/benchmark.md: DATA=dir
 	@$(PY) -m bench.benchmark $(if $(DATA),--data "$(DATA)") $(ARGS)

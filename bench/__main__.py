@@ -5,7 +5,7 @@ from __future__ import annotations
 from rich.console import Console
 from rich.table import Table
 
-from bench import decisions, decode, load, load_plugins, preemption, unschedulable
+from bench import decisions, decode, load, load_plugins, plan_cost, preemption, unschedulable
 
 
 def show(console: Console, title: str, heads: tuple[str, ...], rows: list[tuple[str, ...]]) -> None:
@@ -43,6 +43,9 @@ def main() -> None:
         deletions = unschedulable.deletions()
     heads = ("unschedulable pods", "µs per deletion", "requeued")
     show(console, "CPU µs per pod deletion that helps none of the unschedulable pods, 5,000 nodes", heads, deletions)
+    with console.status("a plan of moves"):
+        plan_rows = plan_cost.costs()
+    show(console, plan_cost.TITLE, ("what", "measured", "goal"), plan_rows)
     with console.status("events"):
         events = decisions.event_rates()
     show(console, "Through Engine.handle, 5,000 nodes", ("event", "per second of CPU"), events)

@@ -12,6 +12,7 @@ TARGETS = {
     "check",
     "bench",
     "bench-live",
+    "bench-move",
     "benchmark",
     "conformance",
     "differential",

@@ -14,7 +14,8 @@ from pathlib import Path
 from rich.console import Console
 from rich.text import Text
 
-from trimtab.apps.demo import ClusterFrame, Demo, DemoEvent, NodeLabelled
+from trimtab.apps.demo import Demo
+from trimtab.apps.demo_events import ClusterFrame, DemoEvent, NodeLabelled
 from trimtab.cli.demo import LiveScreen
 
 FILE = Path(__file__).resolve().parent.parent / "docs" / "img" / "demo.svg"

@@ -39,7 +39,8 @@ def manifests() -> dict[Path, str]:
     """The content of each file, by its path in the repository."""
     names = sorted(each.stem for each in TEMPLATES.glob("*.yaml"))
     written = dict(each for name in names for each in _of_template(name))
-    written[CHART / "files" / "labeller.yaml"] = _labeller_config()
+    for name in ("labeller", "rescheduler"):
+        written[CHART / "files" / f"{name}.yaml"] = _shipped_config(name)
     written |= _monitoring()
     written[CHART / "README.md"] = _readme((ROOT / CHART / "README.md").read_text())
     return written
@@ -81,8 +82,8 @@ def _component(text: str) -> str:
     )
 
 
-def _labeller_config() -> str:
-    shipped = yaml.safe_load((ROOT / "deploy/components/labeller/configmap.yaml").read_text())
+def _shipped_config(component: str) -> str:
+    shipped = yaml.safe_load((ROOT / "deploy" / "components" / component / "configmap.yaml").read_text())
     text: str = shipped["data"]["config.yaml"]
     return text
 

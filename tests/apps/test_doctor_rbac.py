@@ -12,11 +12,13 @@ from tests.apps.fake_apiserver import FakeApiServer, configured, findings_of
 from tests.config.config_files import HEAD, TRIMTAB_HEAD
 from tests.kube.fake_transport import json_response
 from trimtab.apps.doctor.finding import Area, Severity
-from trimtab.apps.doctor.rbac_checks import SERVING, required
+from trimtab.apps.doctor.rbac_checks import SERVING, account_of, required
+from trimtab.apps.process import configuration_for
 from trimtab.config.configuration import Configuration
 from trimtab.config.kube_scheduler import default_configuration, parse
 from trimtab.config.trimtab.labeller import combined_configuration, labeller_configuration
-from trimtab.wire.forbidden import SCHEDULER_ACCOUNT
+from trimtab.sources.registry import SOURCE_SETTINGS
+from trimtab.wire.forbidden import RESCHEDULER_ACCOUNT, SCHEDULER_ACCOUNT
 
 DEPLOY = Path(__file__).parents[2] / "deploy"
 WITH_GANGS = (
@@ -50,6 +52,16 @@ def granted(account: str, *files: str) -> set[tuple[str, str, str]]:
     }
 
 
+def rescheduling(section: str) -> Configuration:
+    """Of a rescheduler with this section, alone under its account."""
+    text = f"{TRIMTAB_HEAD}{SERVER}rescheduling: {section}\n"
+    return configuration_for(("rescheduler",), parse(text, "f.yaml", source_kinds=SOURCE_SETTINGS), "f.yaml")
+
+
+EVERY_MOVE = "{mode: auto, remedies: {softTaint: true, resize: true}}"
+MOVES = ("components/rescheduler/rescheduler.yaml", "rbac-metrics.yaml")
+
+
 def labelling(content: str) -> Configuration:
     return labeller_configuration(configured(content), "f.yaml")
 
@@ -73,12 +85,56 @@ def labelling(content: str) -> Configuration:
             combined_configuration(parse(f"{HEAD}{WITHOUT_OPTIONAL}---\n{TRIMTAB_HEAD}{LABELS}", "f.yaml"), "f.yaml"),
             ("rbac.yaml", "components/labeller/labeller.yaml", "rbac-labeller.yaml", "rbac-metrics.yaml"),
         ),
+        (rescheduling(EVERY_MOVE), MOVES),
     ],
 )
 def test_rights_are_those_of_the_shipped_files(configuration: Configuration, files: tuple[str, ...]) -> None:
     """Neither more nor fewer, so that no unused permission is recommended."""
-    account = "trimtab" if configuration.settings.profiles else "trimtab-labeller"
+    account = account_of(configuration).rpartition(":")[2]
     assert granted(account, *files) == {(right.group, right.resource, right.verb) for right in required(configuration)}
+
+
+NODES_PATCHED, RESIZED = {("", "nodes", "patch")}, {("", "pods", "get"), ("", "pods/resize", "patch")}
+SURGED = {
+    *(("apps", kind, verb) for kind in ("deployments", "replicasets") for verb in ("get", "patch")),
+    ("autoscaling", "horizontalpodautoscalers", "list"),
+    ("", "resourcequotas", "list"),
+    ("", "pods", "patch"),
+}
+
+
+@pytest.mark.parametrize(
+    ("section", "spared"),
+    [
+        ("{mode: auto}", NODES_PATCHED | RESIZED),
+        ("{mode: auto, method: eviction}", NODES_PATCHED | RESIZED | SURGED),
+        ("{mode: auto, method: replacementOnly}", NODES_PATCHED | RESIZED | {("", "pods/eviction", "create")}),
+    ],
+)
+def test_a_rescheduler_needs_what_its_settings_use(section: str, spared: set[tuple[str, str, str]]) -> None:
+    """Whoever evicts only, or taints and resizes nothing, may leave those rules out."""
+    needed = {(right.group, right.resource, right.verb) for right in required(rescheduling(section))}
+    assert granted("trimtab-rescheduler", *MOVES) - spared == needed
+
+
+def test_a_rescheduler_that_observes_writes_nothing_but_its_lease() -> None:
+    """So that it can be tried with the first group of its role file."""
+    verbs = {(right.resource, right.verb) for right in required(rescheduling("{mode: observe}"))}
+    assert {("leases", verb) for verb in ("create", "get", "update")} == {
+        each for each in verbs if each[1] not in ("list", "watch")
+    }
+
+
+async def test_what_the_rescheduler_lacks_is_in_its_own_role_file() -> None:
+    """Also the kinds that its guards and its pods' scheduler read; the ledger by its name."""
+    denied = {"list poddisruptionbudgets", "create pods/eviction", "update configmaps"}
+    found = await FakeApiServer(denied=denied).run_doctor(rescheduling("{mode: auto}"), RESCHEDULER_ACCOUNT)
+    remedy = "apply deploy/components/rescheduler/rescheduler.yaml"
+    assert [
+        ("poddisruptionbudgets.policy", f"{RESCHEDULER_ACCOUNT} may not list them", remedy),
+        ("pods/eviction", f"{RESCHEDULER_ACCOUNT} may not create them", remedy),
+        ("configmaps trimtab-moves in trimtab", f"{RESCHEDULER_ACCOUNT} may not update them", remedy),
+    ] == findings_of(found, Severity.PROBLEM, Area.RIGHTS)
 
 
 @pytest.mark.parametrize(

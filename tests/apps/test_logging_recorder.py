@@ -8,9 +8,11 @@ import logging
 import pytest
 
 from tests.core.engine_harness import EngineHarness, node, pod
+from tests.core.rescheduling.move_records import done
 from trimtab.apps.logging_recorder import LoggingRecorder
 from trimtab.apps.logs import JsonFormatter
 from trimtab.config.registry import default_profile
+from trimtab.core.model.ledger import Grade, MoveState
 from trimtab.core.recorder import StageReport
 from trimtab.core.scheduling.controller import Scheduling
 
@@ -111,3 +113,17 @@ def test_at_level_info_nothing_is_explained(caplog: pytest.LogCaptureFixture) ->
     caplog.set_level(logging.INFO)
     decide()
     assert "scored" not in caplog.text and "waited" not in caplog.text
+
+
+def test_each_change_of_a_move_is_a_line(caplog: pytest.LogCaptureFixture) -> None:
+    """With the pod, both nodes, the state and the reason; and one for each grade."""
+    caplog.set_level(logging.INFO)
+    record = done(reason="cpu at 95%", state=MoveState.FAILED, message="its replacement came back to the node")
+    recorder = LoggingRecorder()
+    recorder.move_changed(record)
+    recorder.move_graded(record, Grade(1800.0, 1.0, 0.25))
+    changed, graded = (json.loads(JsonFormatter().format(each)) for each in caplog.records)
+    assert ("default/web", "a", "b", "failed", "cpu at 95%", "its replacement came back to the node") == tuple(
+        changed[name] for name in ("pod", "source", "target", "state", "reason", "why")
+    )
+    assert (0.25, True) == (graded["measured"], graded["helped"])

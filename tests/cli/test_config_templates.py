@@ -17,6 +17,7 @@ from trimtab.config.kube_scheduler import default_configuration, parse
 from trimtab.config.trimtab.settings import MetricsServerSettings
 from trimtab.core.model.change import Change
 from trimtab.core.model.selectors import LabelSelector
+from trimtab.core.plugins.rescheduler import RESCHEDULING_FIELDS
 from trimtab.core.rescheduling.settings import EAGERNESS, Mode
 from trimtab.core.rescheduling.strategies.load_balancing import LoadBalancing
 
@@ -142,6 +143,32 @@ def test_moves(
     assert {"cpu": args["cpuThreshold"] / 100, "memory": args["memoryThreshold"] / 100} == found.limits
     assert strategies == tuple(each.name for each in found.strategies)
     assert LoadBalancing(imbalance) == found.strategies[0]
+
+
+ARGUMENTS = {  # of the Rescheduler plugin, and the field of the section that each is
+    **dict.fromkeys(("cpuThreshold", "memoryThreshold"), "limits"),
+    "reschedulingInterval": "interval",
+    "imbalanceThreshold": "strategies",
+    "maxReschedulePods": "maxMoves",
+    "enabledStrategies": "strategies",
+    "excludedNamespaces": "excludedNamespaces",
+    "excludedPodSelector": "excludedPodSelector",
+}
+
+
+@pytest.mark.parametrize("name", TEMPLATES)
+def test_all_that_its_controller_could_be_told_is_written(name: str) -> None:
+    """As fields with values, so that nobody has to know a default; evicted pods keep their own grace period."""
+    assert RESCHEDULING_FIELDS == ARGUMENTS
+    _, ours = yaml.safe_load_all(templates()[name])
+    written = ours["rescheduling"]
+    assert {*ARGUMENTS.values(), "mode", "gracePeriod"} <= written.keys()
+    assert {"cpu", "memory"} == written["limits"].keys()
+    assert all(
+        "imbalanceThreshold" in each["args"] for each in written["strategies"] if each["name"] == "LoadBalancing"
+    )
+    found = configured(name).settings.rescheduling
+    assert found is not None and 0 == found.grace_period
 
 
 def test_protected_pods_of_tenants() -> None:

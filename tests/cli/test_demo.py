@@ -1,4 +1,7 @@
-"""`trimtab demo`: the same bytes for the same seed, plain text in a pipe, clear messages for bad options."""
+"""`trimtab demo`: the same bytes for the same seed, plain text in a pipe, clear messages for bad options.
+
+The parts are shown by processes of their own, each of them once, because both together take a while.
+"""
 
 import io
 import os
@@ -12,8 +15,9 @@ import click
 import pytest
 from rich.console import Console
 
-from trimtab.apps.demo import Demo, DemoEnded, DemoEvent
-from trimtab.cli import demo_screen, main
+from trimtab.apps.demo import Demo
+from trimtab.apps.demo_events import DemoEvent, MovesEnded, SceneStarted, SchedulingEnded
+from trimtab.cli import demo_moves_screen, demo_screen, main
 from trimtab.cli.demo import LiveScreen, show_live
 
 
@@ -22,27 +26,36 @@ def demo(*options: str, **environment: str) -> "subprocess.CompletedProcess[byte
         [sys.executable, "-m", "trimtab", "demo", *options],
         capture_output=True,
         env={**os.environ, "PYTHONIOENCODING": "utf-8", **environment},
-        timeout=60,
+        timeout=240,
         check=False,
     )
 
 
-@pytest.fixture(scope="module")
-def shown() -> bytes:
-    done = demo("--seed", "1")
+def shown_part(part: str) -> bytes:
+    done = demo(part, "--seed", "1")
     assert (0, b"") == (done.returncode, done.stderr)
     return done.stdout
+
+
+@pytest.fixture(scope="module")
+def shown() -> bytes:
+    return shown_part("scheduling")
+
+
+@pytest.fixture(scope="module")
+def shown_moves() -> bytes:
+    return shown_part("moves")
 
 
 @pytest.mark.parametrize("options", [("--plain",), ("--speed", "0"), ("--speed", "50", "--plain")])
 def test_the_same_seed_shows_the_same_bytes(shown: bytes, options: tuple[str, ...]) -> None:
     """Another process, another hash seed and another speed change nothing; in a pipe the output is plain by itself."""
-    assert shown == demo("--seed", "1", *options, PYTHONHASHSEED=str(len(options) + 5)).stdout
+    assert shown == demo("scheduling", "--seed", "1", *options, PYTHONHASHSEED=str(len(options) + 5)).stdout
 
 
 def test_another_seed_shows_something_else(shown: bytes) -> None:
     """Randomness comes from the seed."""
-    assert shown.splitlines()[5:] != demo("--seed", "8").stdout.splitlines()[5:]
+    assert shown.splitlines()[5:] != demo("scheduling", "--seed", "8").stdout.splitlines()[5:]
 
 
 def test_plain_text_has_no_control_characters_and_fits_a_hundred_columns(shown: bytes) -> None:
@@ -66,8 +79,7 @@ def test_the_comparison_is_a_table_of_what_both_runs_came_to(shown: bytes) -> No
     """Each line has the value by measured load and the one by requests, as the demo counted them."""
     text = shown.decode()
     rows = [line.rsplit(maxsplit=2) for line in text[text.index("pods of scenes 1 and 2") :].splitlines()[1:7]]
-    ended = moments()[-1]
-    assert isinstance(ended, DemoEnded)
+    (ended,) = (each for each in moments() if isinstance(each, SchedulingEnded))
     assert [
         "scheduled to worker-2 while the process ran there",
         str(ended.measured.on_hot_node),
@@ -85,13 +97,54 @@ def test_it_opens_with_a_node_that_runs_hot_and_its_label(shown: bytes) -> None:
     assert "\n  cpu=high, " in scenes[1] and "cpu=high" not in scenes[2]
 
 
-def test_the_sample_in_the_readme_is_what_is_shown(shown: bytes) -> None:
-    """Each line of it is in the output of seed 1; if not, update the README."""
+def test_the_samples_in_the_readme_are_what_is_shown(shown: bytes, shown_moves: bytes) -> None:
+    """Each line of them is in the output of seed 1; if not, update the README."""
     readme = (Path(__file__).parents[2] / "README.md").read_text()
-    sample = readme[readme.index("$ make demo") :].split("```")[0].splitlines()[1:]
-    told = [line for line in sample if line.strip() not in ("", "…")]
-    assert 6 < len(told)
-    assert [] == [line for line in told if line not in shown.decode().splitlines()]
+    for begins, part in (("$ make demo", shown), ("$ trimtab demo moves", shown_moves)):
+        sample = readme[readme.index(begins) :].split("```")[0].splitlines()[1:]
+        told = [line for line in sample if line.strip() not in ("", "…")]
+        assert 6 < len(told)
+        assert [] == [line for line in told if line not in part.decode().splitlines()]
+
+
+def test_moves_are_plain_text_of_eighty_columns_and_ascii_where_that_is_needed(shown_moves: bytes) -> None:
+    """In another process, with another hash seed, the same lines in ASCII."""
+    lines = shown_moves.decode().splitlines()
+    assert [] == [line for line in lines if not line.isprintable() or len(line) > demo_moves_screen.WIDTH]
+    done = demo("moves", "--seed", "1", PYTHONIOENCODING="ascii", PYTHONHASHSEED="7", NO_COLOR="1")
+    assert shown_moves.decode().translate(demo_screen.ASCII).encode("ascii") == done.stdout
+
+
+def test_moves_show_plan_steps_grades_and_both_days(shown_moves: bytes) -> None:
+    """The plan as `trimtab plan` prints it, each move with the pods that are ready, its grade, and the comparison."""
+    text = shown_moves.decode()
+    plan, moves = text.split("\nScene ")[1:]
+    assert plan.startswith("1 of 2: A node is about to run hot") and moves.startswith(
+        "2 of 2: The replacement comes first"
+    )
+    assert "Trimtab would move 1 pod of the simulated cluster (6 nodes, 40 pods)" in plan
+    assert "nodes above it" in plan and "Nothing was changed: `trimtab plan` only reads." in plan
+    assert "leaving  it is ready: now the old pod leaves 9 of 8 ready" in moves
+    assert "promised" in moves and "after 30 min: it helped" in moves and "after 6 h: it helped" in moves
+    (ended,) = (each for each in moments() if isinstance(each, MovesEnded))
+    rows = dict(line.rsplit(maxsplit=2)[::2] for line in moves.splitlines() if line.startswith("node-minutes above"))
+    assert {"node-minutes above 80 % of CPU": f"{ended.unmoved.minutes_above_80:.0f}"} == rows
+    assert any(line.split()[-2:] == ["0", "0"] for line in moves.splitlines() if line.startswith("seconds with fewer"))
+
+
+def test_the_top_row_of_a_chart_is_what_is_above_the_limit(shown_moves: bytes) -> None:
+    """The day with moves has nothing there, and the other one does."""
+    (top,) = (line for line in shown_moves.decode().splitlines() if line.startswith("100% "))
+    left, right = top[5:41], top[44:]
+    assert "" == left.strip() != right.strip()
+
+
+def test_both_parts_are_played_one_after_the_other() -> None:
+    """Scenes are counted over both, and each part ends with its report."""
+    scenes = [(each.number, each.of) for each in moments() if isinstance(each, SceneStarted)]
+    assert [(number, 10) for number in range(1, 11)] == scenes
+    ends = [type(each) for each in moments() if isinstance(each, SchedulingEnded | MovesEnded)]
+    assert [SchedulingEnded, MovesEnded] == ends
 
 
 def test_the_refusal_has_kube_schedulers_wording(shown: bytes) -> None:
@@ -101,7 +154,7 @@ def test_the_refusal_has_kube_schedulers_wording(shown: bytes) -> None:
 
 def test_a_terminal_without_unicode_gets_ascii(shown: bytes) -> None:
     """The same lines, with bars and arrows in ASCII."""
-    done = demo("--seed", "1", PYTHONIOENCODING="ascii")
+    done = demo("scheduling", "--seed", "1", PYTHONIOENCODING="ascii")
     assert 0 == done.returncode
     assert shown.decode().translate(demo_screen.ASCII).encode("ascii") == done.stdout
 
@@ -116,7 +169,8 @@ def test_a_terminal_without_unicode_gets_ascii(shown: bytes) -> None:
         (("--seed", "-3"), "-3 is not in the range"),
         (("--seed", "two"), "'two' is not a whole number"),
         (("--seeed", "2"), "No such option"),
-        (("again",), "unexpected extra argument"),
+        (("again",), "'again' is not one of 'scheduling', 'moves'"),
+        (("moves", "again"), "unexpected extra argument"),
     ],
 )
 def test_a_bad_option_is_named_and_exits_2(
@@ -131,10 +185,10 @@ def test_a_bad_option_is_named_and_exits_2(
 
 
 def test_the_command_is_listed_with_its_options() -> None:
-    """`trimtab demo` is found by name and offers the three options."""
+    """`trimtab demo` is found by name and offers the parts and three options."""
     command = main.get_command(click.Context(main), "demo")
     assert command is not None
-    assert ["seed", "speed", "plain"] == [parameter.name for parameter in command.params]
+    assert ["part", "seed", "speed", "plain"] == [parameter.name for parameter in command.params]
 
 
 @cache
@@ -151,12 +205,13 @@ def live(width: int, height: int) -> tuple[str, list[float]]:
     return sent.getvalue(), waits
 
 
-def test_the_live_picture_takes_a_minute_and_leaves_the_table() -> None:
-    """At speed 1 the waits add up to 45 to 70 s; afterwards the normal screen holds the table."""
+def test_the_live_picture_takes_a_minute_and_a_half_and_leaves_the_tables() -> None:
+    """At speed 1 the waits add up to 65 to 90 s; afterwards the normal screen holds the tables and charts."""
     sent, waits = live(100, 40)
-    assert 45 <= sum(waits) <= 70
+    assert 65 <= sum(waits) <= 90
     left = sent[sent.rindex("\x1b[?1049l") :]
     assert "pod-16" in left and "16 of 16 pods bound" in left
+    assert "the same day without moves" in left and "node-minutes above 80 % of CPU" in left
 
 
 def frames(width: int, height: int) -> Iterator[list[str]]:
@@ -173,6 +228,8 @@ def test_every_frame_fits_the_terminal(width: int, height: int) -> None:
     assert [] == [len(frame) for frame in shown if len(frame) > height]
     assert [] == [line for frame in shown for line in frame if len(line) > width]
     assert any("pod-12 (0.25 CPU, 128 MiB) → worker" in line for frame in shown for line in frame)
+    assert any("Trimtab would move 1 pod" in line for frame in shown for line in frame)
+    assert any("now the old pod leaves" in line and "9 of 8 ready" in line for frame in shown for line in frame)
 
 
 def test_a_frame_shows_bars_of_requested_and_used() -> None:

@@ -12,6 +12,7 @@ from click.testing import CliRunner, Result
 
 from tests.apps.deploy.object_server import ObjectServer
 from tests.cli.test_replaced_systems import TEMPLATES, rescheduler
+from tests.config.config_files import TRIMTAB_HEAD
 from trimtab.apps import plugins
 from trimtab.apps.deploy.api_client import ApiClient, DeployError
 from trimtab.cli import main
@@ -172,6 +173,27 @@ def test_label_rules_of_the_file_are_the_labellers(tmp_path: Path) -> None:
     items = {(each["kind"], each["metadata"]["name"]): each for each in yaml.safe_load_all(done.stdout)}
     assert "mode: apply" in items["ConfigMap", "trimtab-labeller"]["data"]["config.yaml"]
     assert items["ConfigMap", "trimtab-labeller"]["data"] == items["ConfigMap", "trimtab"]["data"]
+
+
+def test_the_rescheduler_reads_the_file_if_it_has_its_section(tmp_path: Path) -> None:
+    """So that it knows the profiles of the scheduler; without a section it has the shipped file, which observes."""
+    own = f"{HEAD}---\n{TRIMTAB_HEAD}sources: [{{name: ms, metricsServer: {{}}}}]\n"
+    for section, same in (("rescheduling: {mode: auto}\n", True), ("", False)):
+        (tmp_path / "f.yaml").write_text(own + section)
+        done = deploy("manifests", "-c", str(tmp_path / "f.yaml"), "--rescheduler")
+        assert 0 == done.exit_code, done.output
+        items = {(each["kind"], each["metadata"]["name"]): each for each in yaml.safe_load_all(done.stdout)}
+        text = items["ConfigMap", "trimtab-rescheduler"]["data"]["config.yaml"]
+        assert same is (items["ConfigMap", "trimtab"]["data"]["config.yaml"] == text)
+        assert same is ("mode: observe" not in text)
+
+
+def test_a_rescheduler_that_could_not_start_is_not_deployed(tmp_path: Path) -> None:
+    """The file's problem, before anything is written."""
+    rival = "rescheduling: {strategies: [KoordinatorLowNodeLoad]}\n"
+    (tmp_path / "f.yaml").write_text(f"{HEAD}---\n{TRIMTAB_HEAD}{rival}")
+    done = deploy("manifests", "-c", str(tmp_path / "f.yaml"), "--rescheduler")
+    assert (2, True) == (done.exit_code, "is run for comparison in trimtab simulate only" in done.stderr), done.output
 
 
 @pytest.mark.parametrize("folder", ["", "./", "policies/"])

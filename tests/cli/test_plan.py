@@ -130,7 +130,7 @@ def test_a_limit_of_a_metric_of_pods(tmp_path: Path) -> None:
     options = {"usage": full, "history": None}
     done = plan(tmp_path, "--config", config, **options)
     assert 2 == done.exit_code, done.output
-    assert "\n      why   ResourceOptimization: network at 81%, above 70%\n" in done.stdout
+    assert "\n      why     ResourceOptimization: network at 81%, above 70%\n" in done.stdout
     assert "\nnetwork       81% n-1  45% n-2  70%    1 → 0\n" in done.stdout
     assert 0 == plan(tmp_path, **options).exit_code
     unknown = plan(tmp_path, "--config", config, usage=calm, history=None)

@@ -110,7 +110,7 @@ def test_moves_are_planned_where_the_switch_is_written() -> None:
     ((line, message),) = notes_on_moves(SWITCH)
     assert line == 0
     assert message.startswith("moves are only planned, every 30s, and logged: to carry them out, write a section resch")
-    assert message.endswith("this version carries them out in trimtab simulate only")
+    assert message.endswith("and run with --controllers scheduler,rescheduler")
 
 
 @pytest.mark.parametrize(

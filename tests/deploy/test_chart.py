@@ -28,6 +28,7 @@ pytestmark = pytest.mark.live  # helm and kubectl are built with the control pla
 VERSIONED = ("app.kubernetes.io/version", "app.kubernetes.io/managed-by", "helm.sh/chart")
 EVERYTHING = (
     "labeller.enabled=true",
+    "rescheduler.enabled=true",
     "networkPolicy.enabled=true",
     "monitoring.serviceMonitor.enabled=true",
     "monitoring.prometheusRule.enabled=true",
@@ -36,13 +37,14 @@ EVERYTHING = (
     "rbac.defaultScheduler=true",
     "controlPlane=true",
 )
-COMPONENTS = ("labeller", "network-policy", "monitoring", "gang", "default-scheduler", "control-plane")
+COMPONENTS = ("labeller", "rescheduler", "network-policy", "monitoring", "gang", "default-scheduler", "control-plane")
 MATRIX: tuple[tuple[str, ...], ...] = (
     (),
     EVERYTHING,
     ("labeller.enabled=true",),
     ("labeller.enabled=true", "labeller.unmark.schedule=@hourly"),
     ("labeller.enabled=true", "labeller.unmark.enabled=false", "labeller.legacyLabel=true", "labeller.replicas=2"),
+    ("rescheduler.enabled=true", "rescheduler.mode=auto", "rescheduler.replicas=2", "rbac.create=false"),
     ("monitoring.serviceMonitor.enabled=true", "monitoring.serviceMonitor.labels.release=stack"),
     ("monitoring.serviceMonitor.enabled=true", "serving.tlsSecret=trimtab-tls"),
     ("networkPolicy.enabled=true", "networkPolicy.apiServerCIDRs={10.0.0.1/32}", "networkPolicy.prometheusPort=8443"),
@@ -172,8 +174,13 @@ def inline(profile: str, **fields: object) -> Document:
 def test_another_namespace_moves_lease_accounts_and_policy(binaries: Path) -> None:
     """Only kube-system's own role is bound elsewhere, and no object still names the default namespace."""
     objects = helm_template(binaries, *EVERYTHING, release="load", namespace="scheduling")
-    scheduler, labeller = (each["spec"]["template"]["spec"]["containers"][0]["args"] for each in deployments(objects))
-    assert "--lease-namespace=scheduling" in labeller
+    arguments = {
+        each["metadata"]["name"]: each["spec"]["template"]["spec"]["containers"][0]["args"]
+        for each in deployments(objects)
+    }
+    scheduler = arguments["load-trimtab"]
+    assert "--lease-namespace=scheduling" in arguments["load-trimtab-labeller"]
+    assert "--leader-elect-resource-namespace=scheduling" in arguments["load-trimtab-rescheduler"]
     assert "--leader-elect-resource-namespace=scheduling" not in scheduler  # rbac.defaultScheduler has its own lease
     assert "serviceaccount:trimtab" not in json.dumps(objects)
     alone = helm_template(binaries, release="load", namespace="scheduling")
@@ -206,6 +213,11 @@ def test_another_namespace_moves_lease_accounts_and_policy(binaries: Path) -> No
         ("labeller.extraArgs={--secure-port=0}", "labeller.extraArgs has --secure-port=0"),
         ("labeller.enabled=true,labeller.config=Rulename: {a: {}}", "labeller.config is a rule.yaml"),
         ("labeller.enabled=true,labeller.config=kind: Pod", "no document of kind TrimtabConfiguration"),
+        ("rescheduler.mode=yes", "/rescheduler/mode"),
+        ("rescheduler.extraArgs={--secure-port=0}", "rescheduler.extraArgs has --secure-port=0"),
+        ("rescheduler.config=kind: Pod", "rescheduler.config has no document of kind TrimtabConfiguration"),
+        ("rescheduler.config=kind: TrimtabConfiguration", "rescheduler.config has no section rescheduling"),
+        ("rescheduler.config=x,rescheduler.mode=auto", "rescheduler.mode is for the shipped file"),
         ("prometheus.existingSecret=a,prometheus.credentials.token=b", "leave one out"),
     ],
 )
@@ -219,6 +231,20 @@ def test_without_a_lease_there_is_never_a_second_scheduler(binaries: Path) -> No
     """One replica, replaced by stopping it first."""
     only = next(deployments(helm_template(binaries, "config.template=development", "replicas=1")))
     assert (1, {"type": "Recreate"}) == (only["spec"]["replicas"], only["spec"]["strategy"])
+
+
+@pytest.mark.parametrize("mode", ["observe", "auto"])
+def test_the_mode_of_the_rescheduler_is_in_its_file(binaries: Path, mode: str) -> None:
+    """The rest is as shipped; a file of one's own replaces it."""
+    settings = ("rescheduler.enabled=true", f"rescheduler.mode={mode}")
+    held = by_name(helm_template(binaries, *settings))["ConfigMap", "trimtab", "trimtab-rescheduler"]["data"]
+    shipped = (CHART / "files" / "rescheduler.yaml").read_text()
+    assert {"config.yaml": shipped.replace("mode: observe #", f"mode: {mode} #")} == held
+    assert mode == yaml.safe_load(held["config.yaml"])["rescheduling"]["mode"]
+    own = {"kind": "TrimtabConfiguration", "rescheduling": {"mode": "auto"}}
+    values = {"rescheduler": {"enabled": True, "config": yaml.safe_dump(own)}}
+    written = by_name(helm_template(binaries, values=values))["ConfigMap", "trimtab", "trimtab-rescheduler"]["data"]
+    assert own == yaml.safe_load(written["config.yaml"])
 
 
 def test_every_value_has_a_comment_and_a_schema() -> None:

@@ -78,7 +78,7 @@ def test_objects_are_valid_and_labelled(everything: Documents) -> None:
 def test_pods_have_neither_rights_on_the_host_nor_lasting_tokens(everything: Documents) -> None:
     """Non-root, read-only, without capabilities, host paths or host namespaces; tokens expire within the hour."""
     found = list(pod_specs(everything))
-    assert 3 == len(found)  # scheduler, labeller and the CronJob
+    assert 4 == len(found)  # scheduler, labeller, the CronJob and the rescheduler
     for spec in found:
         assert {"hostNetwork", "hostPID", "hostIPC"}.isdisjoint(spec)
         assert (True, 65532) == (spec["securityContext"]["runAsNonRoot"], spec["securityContext"]["runAsUser"])

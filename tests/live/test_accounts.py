@@ -47,6 +47,33 @@ LABELLER = {
     "tokenreviews.authentication.k8s.io": "create",
     "subjectaccessreviews.authorization.k8s.io": "create",
 }
+RESCHEDULER = {
+    "pods": f"get patch {READ}",
+    "nodes": f"patch {READ}",
+    "namespaces": READ,
+    "services": READ,
+    "replicationcontrollers": READ,
+    "replicasets.apps": f"get patch {READ}",
+    "deployments.apps": "get patch",
+    "statefulsets.apps": READ,
+    "pods/eviction": "create",
+    "pods/resize": "patch",
+    "pods/status": "patch",
+    "events.events.k8s.io": "create patch",
+    "horizontalpodautoscalers.autoscaling": "list",
+    "resourcequotas": "list",
+    "persistentvolumeclaims": READ,
+    "persistentvolumes": READ,
+    "storageclasses.storage.k8s.io": READ,
+    "csinodes.storage.k8s.io": READ,
+    "csidrivers.storage.k8s.io": READ,
+    "csistoragecapacities.storage.k8s.io": READ,
+    "volumeattachments.storage.k8s.io": READ,
+    "poddisruptionbudgets.policy": READ,
+    "tokenreviews.authentication.k8s.io": "create",
+    "subjectaccessreviews.authorization.k8s.io": "create",
+}
+ACCOUNTS = {"trimtab": SCHEDULER, "trimtab-labeller": LABELLER, "trimtab-rescheduler": RESCHEDULER}
 LACKING = {
     ("list", "nodes.metrics.k8s.io"),
     ("list", "pods.metrics.k8s.io"),
@@ -64,12 +91,12 @@ SINCE_1_33 = {(verb, "volumeattachments.storage.k8s.io") for verb in READ.split(
 
 @pytest.fixture(scope="module")
 def installed(rig: Rig) -> Rig:
-    """The scheduler and the labeller, without a component that grants more."""
-    assert "" == apply_strictly(rig, write_overlay(rig.workspace / "overlay", "labeller"))
+    """The scheduler, the labeller and the rescheduler, without a component that grants more."""
+    assert "" == apply_strictly(rig, write_overlay(rig.workspace / "overlay", "labeller", "rescheduler"))
     return rig
 
 
-@pytest.mark.parametrize(("account", "rights"), [("trimtab", SCHEDULER), ("trimtab-labeller", LABELLER)])
+@pytest.mark.parametrize(("account", "rights"), ACCOUNTS.items())
 def test_an_account_has_exactly_these_rights(installed: Rig, account: str, rights: Mapping[str, str]) -> None:
     """Of all verbs on all resources that the API server serves: a stolen token reads no Secret and creates no pod."""
     expected = {(verb, resource) for resource, verbs in rights.items() for verb in verbs.split()}
@@ -80,7 +107,7 @@ def test_an_account_has_exactly_these_rights(installed: Rig, account: str, right
     assert {"create", "get", "list", "watch"} >= {verb for verb, _ in common}
 
 
-@pytest.mark.parametrize("account", ["trimtab", "trimtab-labeller"])
+@pytest.mark.parametrize("account", ACCOUNTS)
 def test_a_lease_of_another_name_or_place_is_out_of_reach(installed: Rig, account: str) -> None:
     """Its own lease may be read and updated, in its own namespace, and no other."""
     user = f"system:serviceaccount:trimtab:{account}"
@@ -88,6 +115,16 @@ def test_a_lease_of_another_name_or_place_is_out_of_reach(installed: Rig, accoun
     assert {*leases} == allowed(installed, user, leases, namespace="trimtab", name=account)
     assert set() == allowed(installed, user, leases, namespace="trimtab", name="other")
     assert set() == allowed(installed, user, leases, namespace="kube-system", name="kube-scheduler")
+
+
+def test_the_rescheduler_reaches_no_config_map_but_its_ledger(installed: Rig) -> None:
+    """In its own namespace; RBAC cannot restrict create to a name, and its policy does."""
+    user = "system:serviceaccount:trimtab:trimtab-rescheduler"
+    maps = [(verb, "configmaps") for verb in ("get", "list", "watch", "create", "update", "patch", "delete")]
+    used = {("get", "configmaps"), ("create", "configmaps"), ("update", "configmaps")}
+    assert used == allowed(installed, user, maps, namespace="trimtab", name="trimtab-moves")
+    assert {("create", "configmaps")} == allowed(installed, user, maps, namespace="trimtab", name="trimtab")
+    assert set() == allowed(installed, user, maps, namespace="default", name="trimtab-moves")
 
 
 def test_the_file_for_kube_schedulers_user_grants_what_its_own_roles_lack(installed: Rig) -> None:
@@ -101,7 +138,7 @@ def test_the_file_for_kube_schedulers_user_grants_what_its_own_roles_lack(instal
     assert set() == denied(installed, needed)
 
 
-@pytest.mark.parametrize("account", ["trimtab", "trimtab-labeller"])
+@pytest.mark.parametrize("account", ACCOUNTS)
 def test_requests_go_to_the_priority_levels_of_the_flow_schemas(installed: Rig, account: str) -> None:
     """Lease, writes and reads each to its own; the API server names in every response the schema that it chose."""
     token = installed.service_account_token("trimtab", account)
@@ -110,6 +147,9 @@ def test_requests_go_to_the_priority_levels_of_the_flow_schemas(installed: Rig, 
     assert "trimtab-leader-election" == flow_schema(installed, token, "PUT", lease)
     assert "trimtab-writes" == flow_schema(installed, token, "POST", "/api/v1/namespaces/default/pods/none/binding")
     assert "trimtab-writes" == flow_schema(installed, token, "PATCH", "/api/v1/nodes/none")
+    assert "trimtab-writes" == flow_schema(installed, token, "POST", "/api/v1/namespaces/default/pods/none/eviction")
+    assert "trimtab-writes" == flow_schema(installed, token, "PATCH", "/apis/apps/v1/namespaces/a/deployments/none")
+    assert "trimtab-writes" == flow_schema(installed, token, "PUT", "/api/v1/namespaces/trimtab/configmaps/none")
     assert "trimtab-reads" == flow_schema(installed, token, "GET", "/api/v1/pods")
     assert "trimtab-reads" == flow_schema(installed, token, "GET", "/apis/storage.k8s.io/v1/csinodes")
     assert "service-accounts" == flow_schema(
@@ -137,8 +177,8 @@ def served(rig: Rig) -> Iterator[Right]:
     """Each verb that discovery lists, with its resource."""
     groups = [group["preferredVersion"]["groupVersion"] for group in rig.admin.get("/apis")["groups"]]
     for version in ("v1", *groups):
+        group = version.partition("/")[0] if "/" in version else ""  # that of the path: an Eviction's own is another
         for resource in rig.admin.get(f"/apis/{version}" if "/" in version else f"/api/{version}")["resources"]:
-            group = resource.get("group", version.partition("/")[0] if "/" in version else "")
             full = resource["name"]
             yield from ((verb, f"{full}.{group}" if group else full) for verb in resource["verbs"])
 

@@ -34,8 +34,8 @@ CONTROLLERS = (
     "serviceaccount-token-controller",
     "root-ca-certificate-publisher-controller",
 )
-COMPONENTS = ("labeller", "monitoring", "network-policy", "gang", "default-scheduler", "control-plane")
-WORKLOADS = {"scheduler": 2, "labeller": 1}
+COMPONENTS = ("labeller", "rescheduler", "monitoring", "network-policy", "gang", "default-scheduler", "control-plane")
+WORKLOADS = {"scheduler": 2, "labeller": 1, "rescheduler": 1}
 LEASE = "/apis/coordination.k8s.io/v1/namespaces/trimtab/leases/trimtab"
 READER = "/api/v1/namespaces/trimtab/secrets/trimtab-metrics-reader"
 RELOADED = "configuration reloaded: file=/etc/trimtab/config.yaml"
@@ -115,7 +115,7 @@ def test_twelve_pods_are_bound_by_the_deployment(installed: Rig, running: dict[s
 def test_only_those_who_may_read_metrics(installed: Rig, running: dict[str, list[PodProcess]]) -> None:
     """Health is for everyone; metrics need a token, and one with the right."""
     token, other = reader_token(installed), installed.service_account_token("trimtab", "trimtab-labeller")
-    for each in (*running["scheduler"], *running["labeller"]):
+    for each in (process for processes in running.values() for process in processes):
         assert (200, 200) == (get(each, "/livez")[0], get(each, "/readyz")[0])
         assert (401, 403, 200) == tuple(get(each, "/metrics", given)[0] for given in ("", other, token))
 
@@ -125,8 +125,8 @@ def test_prometheus_scrapes_by_the_service_monitor(installed: Rig, running: dict
     targets = {component: [f"{each.address}:{each.port}" for each in pods] for component, pods in running.items()}
     jobs = scrape_jobs(installed, "trimtab", "trimtab", targets)
     with Prometheus(jobs=jobs, binaries=installed.binaries) as prometheus:
-        up = prometheus.wait_for("up", lambda found: len(found) == 3 and set(found.values()) == {1.0})
-        assert {*targets["scheduler"], *targets["labeller"]} == set(up)
+        up = prometheus.wait_for("up", lambda found: len(found) == 4 and set(found.values()) == {1.0})
+        assert {each for listed in targets.values() for each in listed} == set(up)
         prometheus.wait_for(SCHEDULED, lambda found: sum(found.values()) == 12)
 
 

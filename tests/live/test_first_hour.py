@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import sys
 from collections.abc import Iterator
+from typing import Any
 
 import pytest
 
@@ -80,11 +81,16 @@ def test_a_lease_that_the_account_may_not_use(rig: Rig) -> None:
         process.terminate()
 
 
+def own_settings(level: str) -> dict[str, Any]:
+    """A rescheduler that only observes, without any metrics."""
+    return {"logging": {"level": level}, "rescheduling": {"interval": "10s"}}
+
+
 @pytest.fixture
 def trimtab(rig: Rig) -> Iterator[Process]:
     """With the shipped roles, as anybody starts it."""
     trimtab_process.install(rig)
-    process = trimtab_process.start(rig, "explained", {"logging": {"level": "info"}}, profiles=[RESCHEDULER])
+    process = trimtab_process.start(rig, "explained", own_settings("info"), profiles=[RESCHEDULER])
     try:
         trimtab_process.wait_for(lambda: trimtab_process.is_ready(process), 40, "ready", process)
         yield process
@@ -108,8 +114,11 @@ def test_a_decision_is_explained_and_the_log_level_changes_while_it_runs(rig: Ri
     assert "rejected by NodeResourcesFit" in said and "a pod was deleted" in said and "attempts:" in said
     assert "with kube-scheduler's own profile: large: best of 1 of" in said
     assert "score of large" in said and "TaintToleration" in said
+    why_not = trimtab_process.trimtab("explain", "node/large", "--address", trimtab.url.removeprefix("http://"))
+    assert "rescheduling (observe): no pod is moved at all: missing metrics: " in why_not
+    assert "Z: nothing was moved at all: missing metrics: " in why_not
     assert "scored: pod=" not in trimtab.log.read_text()
-    trimtab_process.write_config(rig, "explained", {"logging": {"level": "debug"}}, profiles=[RESCHEDULER])
+    trimtab_process.write_config(rig, "explained", own_settings("debug"), profiles=[RESCHEDULER])
     trimtab_process.wait_for(lambda: "configuration reloaded" in trimtab.log.read_text(), 30, "reloaded", trimtab)
     rig.admin.create(pod("third", scheduler=trimtab_process.SCHEDULER, cpu="20"))
     trimtab_process.wait_for(lambda: "third" in trimtab_process.bound(rig), 30, "third is bound", trimtab)

@@ -19,6 +19,7 @@ from tests.live.metering import load_scenario as stage
 from tests.live.metering.metered_cluster import MeteredCluster
 from tests.live.metering.pod_usage_feed import PodUsageFeed
 from tests.live.requires_controlplane import controlplane_or_skip
+from tests.serve.exposition import Exposition
 from tools.controlplane.client import Document
 from tools.controlplane.process import Process
 from tools.controlplane.rig import WORKLOADS
@@ -161,3 +162,26 @@ def test_the_kill_switch(cluster: MeteredCluster, scheduler: Process) -> None:
         assert not [each for each in records(cluster) if each["state"] not in ("refused", "cancelled")]
         cluster.rig.admin.patch(lease, {"metadata": {"annotations": {"trimtab.dev/paused": None}}})
         trimtab_process.wait_for(lambda: ended(cluster), 90, "a move", trimtab)
+
+
+def test_pause_resume_and_history(cluster: MeteredCluster, scheduler: Process) -> None:
+    """By the commands: paused, several plans move nothing and say why; resumed, a pod moves, and is in the history."""
+    kubeconfig = ("--kubeconfig", str(cluster.rig.admin_kubeconfig))
+    with rescheduler(cluster) as trimtab:
+        said = trimtab_process.trimtab("pause", "--reason", "incident 17", *kubeconfig)
+        assert "lease trimtab/trimtab-rescheduler (held by rescheduler): moves are paused: incident 17" in said
+        cluster.exporters.set(HOT, cpu=0.95, memory=0.3)
+
+        def refused() -> bool:
+            page = Exposition(trimtab_process.page(trimtab, "/metrics")[1])
+            return (page.value("trimtab_move_refusals_total", guard="stopped") or 0) >= 3
+
+        trimtab_process.wait_for(refused, 90, "refused plans", trimtab)
+        assert not ended(cluster)
+        assert "they were paused: incident 17" in trimtab_process.trimtab("resume", *kubeconfig)
+        trimtab_process.wait_for(lambda: ended(cluster), 90, "a move", trimtab)
+    found = json.loads(trimtab_process.trimtab("history", "--json", *kubeconfig))
+    (record, *_) = [each for each in found["records"] if each["state"] == "done"]
+    assert HOT == record["source"] and record["relief"] > 0 and len(record["promised"]) == 2
+    assert found["budgets"][0]["left"] < found["budgets"][0]["moves"]
+    assert f"{HOT} → {record['node']}" in trimtab_process.trimtab("history", *kubeconfig)

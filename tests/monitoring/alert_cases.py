@@ -9,6 +9,7 @@ from collections.abc import Iterator, Mapping
 from dataclasses import dataclass, field
 
 A, B = 'job="trimtab", instance="a"', 'job="trimtab", instance="b"'
+MOVER = 'job="trimtab-rescheduler", instance="a"'
 PODS = 'namespace="trimtab", pod="trimtab-1"'
 STATUS = "leader_election_master_status"
 ATTEMPTS = "scheduler_schedule_attempts_total"
@@ -149,12 +150,7 @@ def scheduling() -> Iterator[AlertCase]:
     yield AlertCase("TrimtabQueueGrowing", "45m", {pending: "0+1x60"})
 
 
-def moves_and_bugs() -> Iterator[AlertCase]:
-    evictions = f'trimtab_evictions_total{{{A}, strategy="load"}}'
-    yield AlertCase("TrimtabEvictionRateHigh", "20m", {evictions: "0+6x30"}, "6 pods are evicted per minute.")
-    yield AlertCase("TrimtabEvictionRateHigh", "20m", {evictions: "0+4x30"})
-    yield AlertCase("TrimtabEvictionRateHigh", "20m", {evictions: "0+20x4 80x30"})
-
+def bugs() -> Iterator[AlertCase]:
     faults = f"trimtab_plugin_faults_total{{{A}}}"
     text = "11 decisions were abandoned within ten minutes because a plugin raised."
     yield AlertCase("TrimtabPluginFaults", "15m", {faults: "0x9 11x20"}, text, {"job": "trimtab"})
@@ -266,5 +262,79 @@ def watches() -> Iterator[AlertCase]:
     yield AlertCase("TrimtabPodStatusNotWritten", "40m", {conditions: "0x9 1x60"})
 
 
-PARTS = (availability, leadership, scheduling, moves_and_bugs, load, labels, api_server, watches)
+def moves() -> Iterator[AlertCase]:
+    evictions = f'trimtab_evictions_total{{{MOVER}, strategy="HotSpot"}}'
+    yield AlertCase("TrimtabEvictionRateHigh", "20m", {evictions: "0+6x30"}, "6 pods are evicted per minute.")
+    yield AlertCase("TrimtabEvictionRateHigh", "20m", {evictions: "0+4x30"})
+    yield AlertCase("TrimtabEvictionRateHigh", "20m", {evictions: "0+20x4 80x30"})
+
+    where = {"job": "trimtab-rescheduler"}
+    left, of_node = (f'trimtab_move_budget_left{{{MOVER}, scope="{scope}"}}' for scope in ("cluster", "node"))
+    text = "trimtab-rescheduler has no moves left in its budget for the cluster."
+    yield AlertCase("TrimtabMoveBudgetSpent", "20m", {left: "0x30"}, text, where)
+    yield AlertCase("TrimtabMoveBudgetSpent", "20m", {left: "0x9 1x30"})
+    yield AlertCase("TrimtabMoveBudgetSpent", "20m", {left: "9x30", of_node: "0x30"})
+
+    failed, done, refused = (
+        f'trimtab_moves_total{{{MOVER}, strategy="HotSpot", state="{state}", reason="{reason}"}}'
+        for state, reason in (("failed", "not ready"), ("done", ""), ("refused", "other"))
+    )
+    text = "4 moves of trimtab-rescheduler failed within an hour, more than succeeded."
+    yield AlertCase("TrimtabMovesFailing", "30m", {failed: "0x9 3x60", refused: "0x9 1x60"}, text, where)
+    yield AlertCase("TrimtabMovesFailing", "30m", {failed: "0x9 4x60", done: "0x9 1x60"}, text, where)
+    yield AlertCase("TrimtabMovesFailing", "30m", {failed: "0x9 4x60", done: "0x9 9x60"})
+    yield AlertCase("TrimtabMovesFailing", "30m", {failed: "0x9 1x60"})
+
+    charged = f'trimtab_moves_total{{{MOVER}, strategy="HotSpot", state="charged", reason=""}}'
+    auto = f'trimtab_rescheduling_mode{{{MOVER}, mode="auto"}}'
+    budgets, window = (
+        f'trimtab_move_refusals_total{{{MOVER}, guard="{guard}"}}' for guard in ("disruption budget", "window")
+    )
+    text = "trimtab-rescheduler refused 360 moves within six hours, and made none."
+    yield AlertCase("TrimtabNothingMoved", "8h", {budgets: "0+1x600", auto: "1x600"}, text, where)
+    yield AlertCase("TrimtabNothingMoved", "8h", {budgets: "0+1x600", auto: "1x600", charged: "0x300 1x300"})
+    yield AlertCase("TrimtabNothingMoved", "8h", {budgets: "0+1x600", auto: "0x600"})
+    yield AlertCase("TrimtabNothingMoved", "8h", {window: "0+1x600", auto: "1x600"})
+    yield AlertCase("TrimtabNothingMoved", "3h", {budgets: "0+1x600", auto: "1x600"})
+
+
+def rescheduler() -> Iterator[AlertCase]:
+    up = f'up{{{MOVER}, namespace="trimtab"}}'
+    text = "All targets of the job trimtab-rescheduler are down."
+    where = {"job": "trimtab-rescheduler"}
+    yield AlertCase("TrimtabReschedulerDown", "11m", {up: "0x12"}, text, {**where, "namespace": "trimtab"})
+    yield AlertCase("TrimtabReschedulerDown", "11m", {up: "1x12"})
+    yield AlertCase("TrimtabReschedulerDown", "11m", {f"up{{{A}}}": "0x12"})
+
+    one, other = (f'trimtab_strategy_paused{{{MOVER}, strategy="{name}"}}' for name in ("HotSpot", "Consolidate"))
+    text = "HotSpot of trimtab-rescheduler suggests no moves until its pause ends."
+    yield AlertCase("TrimtabStrategyPaused", "5m", {one: "1x9", other: "0x9"}, text, {**where, "strategy": "HotSpot"})
+    yield AlertCase("TrimtabStrategyPaused", "5m", {one: "0x9", other: "0x9"})
+
+    paused = f"trimtab_moves_paused{{{MOVER}}}"
+    text = "trimtab-rescheduler moves nothing until it is resumed."
+    yield AlertCase("TrimtabMovesPaused", "7h", {paused: "1x500"}, text, where)
+    yield AlertCase("TrimtabMovesPaused", "7h", {paused: "1x60 0x60 1x400"})
+
+    ledger = f"trimtab_ledger_unreadable{{{MOVER}}}"
+    text = "trimtab-rescheduler has had no ledger for five minutes."
+    yield AlertCase("TrimtabLedgerUnreadable", "8m", {ledger: "0x1 1x20"}, text, where)
+    yield AlertCase("TrimtabLedgerUnreadable", "8m", {ledger: "1x3 0x20"})
+
+    hot = f"trimtab_nodes_without_relief{{{MOVER}}}"
+    text = "2 nodes stay hot, and trimtab-rescheduler can move none of their pods."
+    yield AlertCase("TrimtabCapacityNeeded", "20m", {hot: "0x5 2x60"}, text, where)
+    yield AlertCase("TrimtabCapacityNeeded", "20m", {hot: "2x12 0x60"})
+    yield AlertCase("TrimtabCapacityNeeded", "20m", {hot: "0x60"})
+
+    leaving, placed = (
+        f'trimtab_oldest_move_age_seconds{{{MOVER}, state="{state}"}}' for state in ("leaving", "placed")
+    )
+    text = "A move has been leaving, its oldest 40m 0s old."
+    yield AlertCase("TrimtabSurgeNotTakenBack", "40m", {leaving: "0+60x60"}, text, {**where, "state": "leaving"})
+    yield AlertCase("TrimtabSurgeNotTakenBack", "20m", {leaving: "0+60x60"})
+    yield AlertCase("TrimtabSurgeNotTakenBack", "40m", {placed: "0+60x60"})
+
+
+PARTS = (availability, leadership, scheduling, bugs, load, moves, rescheduler, labels, api_server, watches)
 CASES = tuple(case for part in PARTS for case in part())

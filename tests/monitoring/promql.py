@@ -15,8 +15,13 @@ METRIC = re.compile(
 )
 LABELS_BY = re.compile(r"\b(?:by|on|without) \([^)]*\)")
 SUFFIX = re.compile(r"_(bucket|sum|count)$")
-# Of Prometheus itself, of the process, of kube-state-metrics, and of the rescheduler that is yet to come.
-FOREIGN = re.compile(r"up|ALERTS|process_.+|kube_pod_status_ready|trimtab_evictions_total")
+# Of Prometheus itself, of the process, and of kube-state-metrics.
+FOREIGN = re.compile(r"up|ALERTS|process_.+|kube_pod_status_ready")
+# Those that a rescheduler alone has, most of them once it has moved a pod.
+OF_MOVES = re.compile(
+    r"trimtab_(moves?_.+|strategy_.+|rescheduling_mode|oldest_move_age_seconds|evictions_total|ledger_unreadable"
+    r"|nodes_without_relief)"
+)
 
 
 def filled(expr: str, window: str = "5m") -> str:

@@ -22,6 +22,10 @@ from tools.monitoring.files import FOLDER, files
 EXPECTED = {
     "overview": {"Replicas up", "Scheduling latency", "Success rate", "Attempts by result", "Preemption"},
     "nodes": {"Node cpu usage", "Node memory usage", "Pods per node", "Node cpu: mean, least and most"},
+    "rescheduling": {
+        *{"Planned moves", "Moves by state", "Refused by guard", "Moves that helped", "Plan error", "Budgets left"},
+        *{"Pauses", "Kill switch", "Paused strategies"},
+    },
     "internals": {"Plugin execution time", "Plugins", "Extension points"},
 }
 Content = dict[str, Any]

@@ -90,7 +90,7 @@ def test_without_a_source_or_without_pods_nothing_is_claimed(cluster: Cluster) -
     assert {"requested"} == {basis for basis, *_ in series(plain, "trimtab_nodes_by_utilization")}
     alone = list(spread(cluster, pods=False))
     assert {"measured"} == {basis for basis, *_ in series(alone, "trimtab_nodes_by_utilization")}
-    assert {"node_cpu_usage_percent", "node_memory_usage_percent"} == {
+    assert {"node_cpu_usage_percent", "node_memory_usage_percent", "rescheduler_node_resource_usage_percent"} == {
         each.name for each in node_gauges(cluster.view, utilization(cluster.view, measured=True, pods=False))
     }
 
@@ -113,3 +113,14 @@ def test_a_scrape_leaves_the_caches_of_decisions_alone(cluster: Cluster) -> None
     view = cluster.view
     list(spread(cluster))
     assert [] == [cache for cache in view.load._forecast.values() if cache.columns]
+
+
+def test_balance_by_the_names_of_the_rescheduler(cluster: Cluster) -> None:
+    """Over nodes with a trusted sample: a at 90 %, b at 10 % and c at 50 %; one pod on four nodes."""
+    families = list(spread(cluster))
+    assert {("cpu",): 1066.666667, ("pods",): 0.1875} == series(families, "rescheduler_pod_distribution_variance")
+    assert {("cpu",): 67.340137} == series(families, "rescheduler_load_balance_score")
+    by_node = list(node_gauges(cluster.view, utilization(cluster.view, measured=True, pods=True)))
+    usage = {("a", "cpu"): 90.0, ("b", "cpu"): 10.0, ("c", "cpu"): 50.0}
+    assert usage == series(by_node, "rescheduler_node_resource_usage_percent")
+    assert 1.0 == series(by_node, "rescheduler_node_pods_count")["a", "all"]

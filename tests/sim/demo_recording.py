@@ -1,10 +1,18 @@
-"""Runs the whole demo once per seed and records it scene by scene."""
+"""Runs each part of the demo once per seed and records it."""
 
 from __future__ import annotations
 
 from functools import cache
 
-from trimtab.apps.demo import ClusterFrame, Demo, DemoEnded, DemoEvent, NodeLabelled, PodDecided, SceneStarted
+from trimtab.apps.demo import MOVES, SCHEDULING, Demo
+from trimtab.apps.demo_events import (
+    ClusterFrame,
+    DemoEvent,
+    NodeLabelled,
+    PodDecided,
+    SceneStarted,
+    SchedulingEnded,
+)
 from trimtab.sim.demo.hot_node import HOT_NODE_PLAY
 from trimtab.sim.demo.snapshot import WorldSnapshot
 
@@ -21,10 +29,10 @@ class RecordedScene:
 
 
 @cache
-def record_demo(seed: int = 1) -> tuple[list[RecordedScene], DemoEnded]:
+def record_demo(seed: int = 1) -> tuple[list[RecordedScene], SchedulingEnded]:
     scenes: list[RecordedScene] = []
     moment: DemoEvent | None = None
-    for moment in Demo(seed).events():
+    for moment in Demo(seed, SCHEDULING).events():
         match moment:
             case SceneStarted():
                 scenes.append(RecordedScene())
@@ -34,8 +42,13 @@ def record_demo(seed: int = 1) -> tuple[list[RecordedScene], DemoEnded]:
                 scenes[-1].labelled.append(moment)
             case ClusterFrame():
                 scenes[-1].snapshots.append(moment.picture)
-    assert isinstance(moment, DemoEnded)
+    assert isinstance(moment, SchedulingEnded)
     return scenes, moment
+
+
+@cache
+def record_moves(seed: int = 1) -> tuple[DemoEvent, ...]:
+    return tuple(Demo(seed, MOVES).events())
 
 
 def hot_node_scenes(seed: int = 1) -> list[RecordedScene]:

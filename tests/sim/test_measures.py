@@ -9,10 +9,11 @@ from msgspec.structs import replace
 
 from tests.sim.small_world import RecordedWorld, node, nodes, scenario, stock, template, workload
 from trimtab.core.model.instructions import Preempt
+from trimtab.core.model.pod import Owner
 from trimtab.sim.measures import MEASURES, MEASURES_BY_NAME, RunMeter, RunResult
 from trimtab.sim.scenario import NodeAction, NodeEvent, Scenario, SimulatedNode, Workload
 from trimtab.sim.simulation import Simulation
-from trimtab.sim.usage_patterns import Recorded, Steady
+from trimtab.sim.usage_patterns import Recorded, Steady, UsagePattern
 
 STEP = 60.0
 
@@ -208,6 +209,51 @@ def test_a_moment_without_any_node_has_no_load() -> None:
     world.run(300.0)
     world.lifecycle.fail("n1")
     check(world.result(300.0), top=0.5, max_mean=1.0, spread=0.0, node_p99=0.5)
+
+
+def after_a_move(here: float, there: float | UsagePattern, uses: float = 1600.0, to: str = "n2") -> Measured:
+    """Two nodes of four cores that are used so much besides: ten minutes before and an hour after a pod is moved."""
+    world = Measured(*nodes(2))
+    world.running("here", template(uses=here), "n1")
+    world.running("there", template(uses=there), "n2")
+    owner = Owner("ReplicaSet", "web", uid="web")
+    template_of_web = template(uses=uses, start_delay=(0.0, 0.0))
+    leaving = world.world.create_pod("web-1", template_of_web, owner=owner, node="n1")
+    world.run(600.0)
+    world.budgets.evict(leaving, "moved")
+    world.run(5.0)
+    world.world.create_pod("web-2", template_of_web, owner=owner, node=to)
+    return world
+
+
+def test_a_move_that_helped() -> None:
+    """n1 wants 3.6 cores of 4 with the pod and 2 without it, and the pod is alone on n2."""
+    check(after_a_move(2000.0, 0.0).result(3600.0), moves=1.0, moves_helped=1.0, moves_hurt=0.0, plan_error=0.0)
+
+
+def test_a_move_that_hurt() -> None:
+    """n1 has room for the pod, and n2 wants 3.6 cores of 4 with it."""
+    check(after_a_move(0.0, 2000.0).result(3600.0), moves=1.0, moves_helped=0.0, moves_hurt=1.0)
+
+
+@pytest.mark.parametrize(("here", "there", "to"), [(0.0, 0.0, "n2"), (2000.0, 2000.0, "n2"), (2000.0, 0.0, "n1")])
+def test_a_move_in_vain(here: float, there: float, to: str) -> None:
+    """No node was hot, or another one is instead, or the pod came back to its node."""
+    check(after_a_move(here, there, to=to).result(3600.0), moves=1.0, moves_helped=0.0, moves_hurt=0.0)
+
+
+def test_a_move_is_judged_for_six_hours() -> None:
+    """With the pod n1 would have been hot, but only after seven hours."""
+    late = Recorded(np.array([0.0] * 420 + [1000.0] * 600), STEP, begins=0.0)
+    world = after_a_move(2000.0, 0.0, uses=1000.0)
+    world.running("late", template(uses=late), "n1")
+    check(world.result(9 * 3600.0), moves_helped=0.0, moves_hurt=0.0)
+
+
+def test_the_error_of_a_plan() -> None:
+    """n2 is expected to want 1.6 cores of 4, and wants 2 because another pod became busy; n1 is as expected."""
+    busy = Recorded(np.array([0.0] * 11 + [400.0] * 60), STEP, begins=0.0)
+    check(after_a_move(2000.0, busy).result(3600.0), plan_error=0.05)
 
 
 def test_a_run_without_steps_has_zeros() -> None:

@@ -11,11 +11,13 @@ from typing import Any
 import pytest
 
 from tests.sim.small_world import nodes, scenario, simulate, stock, template
+from trimtab.core.rescheduling.grade_summary import summarise
 from trimtab.core.rescheduling.rivals.descheduler_low_node_utilization import DeschedulerLowNodeUtilization
 from trimtab.core.rescheduling.rivals.koordinator_low_node_load import KoordinatorLowNodeLoad
 from trimtab.core.rescheduling.settings import Mode, ReschedulingSettings
 from trimtab.core.rescheduling.strategies.interface import RivalStrategy
 from trimtab.core.settings import Settings
+from trimtab.sim.measures import RunMeter
 from trimtab.sim.scenario import Scenario, TracedPod
 from trimtab.sim.shadow.shadow import shadow_settings
 from trimtab.sim.simulation import Simulation, without_observing
@@ -143,3 +145,25 @@ def test_a_run_is_repeatable() -> None:
     """The same seed gives the same plans."""
     first, second = (simulate(crowded(1000, 1000, 900, 900), settings=rescheduling()) for _ in range(2))
     assert first.plans == second.plans
+
+
+def test_moves_are_graded() -> None:
+    """Half an hour and six hours later; under steady load the promise is kept, and the run has all grades."""
+    simulation = simulate(crowded(1000, 1000, 900, 900, hours=8), settings=rescheduling())
+    (record,) = simulation.graded_moves
+    assert (record,) == simulation.ledger.records
+    assert [1800, 21600] == [int(each.after // 60) * 60 for each in record.grades]
+    found = summarise(simulation.graded_moves)
+    assert (1, 1, pytest.approx(0.0, abs=1e-3)) == (found.graded, found.helped, found.plan_error)
+    assert found.measured == pytest.approx(found.promised, abs=0.01)
+
+
+def test_a_replacement_that_is_ready_first_leaves_nobody_missing() -> None:
+    """And the move is judged by where its replacement runs, though that was there before the pod left."""
+    crowd = crowded(1000, 1000, 900, 900)
+    simulation = Simulation(crowd, rescheduling(), 1)
+    meter = RunMeter(simulation.world, crowd, simulation.budgets)
+    simulation.run()
+    measures = meter.result("policy", 1, 0).measures
+    assert (measures["moves"], 0.0, 0.0) == (measures["moves_helped"], measures["moves_hurt"], measures["down"])
+    assert measures["moves"] and measures["plan_error"] < 0.01

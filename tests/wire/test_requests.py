@@ -114,6 +114,8 @@ def test_an_eviction_carries_the_uid_and_leaves_the_grace_to_the_pod() -> None:
         "metadata": {"name": "web-1", "namespace": "shop"},
         "deleteOptions": {"apiVersion": "v1", "kind": "DeleteOptions", "preconditions": {"uid": "u-1"}},
     } == json.loads(request.body)
+    shorter = evict_request(Evict("u-1", "shop", "web-1", "cpu at 95 %", grace=5))
+    assert 5 == json.loads(shorter.body)["deleteOptions"]["gracePeriodSeconds"]
 
 
 def test_an_event_is_about_the_pod() -> None:

@@ -8,7 +8,8 @@ from typing import Any
 RUNBOOKS = "docs/runbooks"  # replace it by where your copy of the pages is
 SCHEDULER = 'job=~"(.+-)?trimtab"'
 LABELLER = 'job=~"(.+-)?trimtab-labeller"'
-ANY = 'job=~"(.+-)?trimtab(-labeller)?"'
+RESCHEDULER = 'job=~"(.+-)?trimtab-rescheduler"'
+ANY = 'job=~"(.+-)?trimtab(-labeller|-rescheduler)?"'
 READY = 'kube_pod_status_ready{condition="true"} == 1'  # of kube-state-metrics
 # A standby's queue holds all pending pods as active, for it tries none; without leader election there is no such series.
 NOT_STANDBY = "unless on (job, instance) (leader_election_master_status == 0)"

@@ -3,12 +3,13 @@
 Sums and quantiles are over all replicas (`sum by (le)`, ratios of sums), and the labels that a description uses are kept.
 
 Series of ours need no selector. Metrics that other programs serve, too (`up`, `scheduler_*`), are selected by `job`, which is
-the name of the Service: `trimtab`, `trimtab-labeller`, or these behind the name of a Helm release.
+the name of the Service: `trimtab`, `trimtab-labeller`, `trimtab-rescheduler`, or these behind the name of a Helm release.
 """
 
 from __future__ import annotations
 
 from tools.monitoring.alert import ANY, CRITICAL, INFO, LABELLER, NOT_STANDBY, READY, SCHEDULER, WARNING, Alert
+from tools.monitoring.rescheduling_alerts import RESCHEDULING
 
 AVAILABILITY = (
     Alert(
@@ -145,15 +146,6 @@ SCHEDULING = (
         since="15m",
         summary="More pods arrive than are scheduled.",
         description="{{ $value }} pods wait to be tried, and their number grows.",
-    ),
-    Alert(
-        name="TrimtabEvictionRateHigh",
-        severity=WARNING,
-        signal="60 * sum(rate(trimtab_evictions_total[5m]))",
-        condition="{} > 5",
-        since="10m",
-        summary="Many pods are moved.",
-        description="{{ $value | humanize }} pods are evicted per minute.",
     ),
     Alert(
         name="TrimtabPluginFaults",
@@ -344,5 +336,11 @@ API_SERVER = (
 )
 
 # By runbook page, which is also the name of the group.
-GROUPS = {"availability": AVAILABILITY, "scheduling": SCHEDULING, "load": LOAD, "api-server": API_SERVER}
+GROUPS = {
+    "availability": AVAILABILITY,
+    "scheduling": SCHEDULING,
+    "load": LOAD,
+    "rescheduling": RESCHEDULING,
+    "api-server": API_SERVER,
+}
 ALERTS = tuple(alert for group in GROUPS.values() for alert in group)

@@ -1,4 +1,4 @@
-"""The three dashboards: their variables, links and rows, as the JSON that Grafana reads from a file or a ConfigMap.
+"""The four dashboards: their variables, links and rows, as the JSON that Grafana reads from a file or a ConfigMap.
 
 The JSON has no `dashboard` object around it: that is the shape of Grafana's HTTP API, which provisioning does not accept.
 """
@@ -14,7 +14,7 @@ from grafana_foundation_sdk.builders import dashboard as grafana
 from grafana_foundation_sdk.cog.encoder import JSONEncoder
 from grafana_foundation_sdk.models import dashboard as model
 
-from tools.monitoring import internals, nodes, overview
+from tools.monitoring import internals, nodes, overview, rescheduling
 from tools.monitoring.panels import DATASOURCE, Panel, Row, build
 
 TAG = "trimtab"
@@ -55,6 +55,13 @@ DASHBOARDS = (
         "How load is spread over nodes, how it compares with requests and forecasts, and whether the data can be trusted.",
         nodes.ROWS,
         VARIABLES | NODE,
+    ),
+    Dashboard(
+        "rescheduling",
+        "Trimtab / Rescheduling",
+        "Which moves were planned, made and refused, what they were worth, and what is left of the budgets.",
+        rescheduling.ROWS,
+        VARIABLES,
     ),
     Dashboard(
         "internals",

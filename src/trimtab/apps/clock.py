@@ -26,7 +26,7 @@ from trimtab.core.model.events import (
     SamplesRead,
 )
 from trimtab.core.model.instructions import Instruction, WriteLedger
-from trimtab.core.model.ledger import Ledger
+from trimtab.core.model.ledger import Ledger, PublishedPlan
 from trimtab.core.model.objects import PodGroup
 from trimtab.core.model.readings import Reading
 from trimtab.kube.lease import boot_time
@@ -72,8 +72,8 @@ class Clock:
                 return replace(event, pod=replace(pod, started=pod.started - self.wall_offset))
             case ObjectUpserted(object=PodGroup(created=created) as group) if created:
                 return replace(event, object=replace(group, created=created - self.wall_offset))
-            case LedgerRead(ledger=Ledger() as ledger):
-                return replace(event, ledger=ledger.shifted(-self.wall_offset))
+            case LedgerRead(ledger=Ledger() as ledger, plan=plan):
+                return replace(event, ledger=ledger.shifted(-self.wall_offset), plan=_shift(plan, -self.wall_offset))
             case SamplesRead(readings=readings) | HistoryRead(readings=readings):
                 return replace(event, readings=tuple(map(self._shift_reading, readings)))
         return event
@@ -81,7 +81,8 @@ class Clock:
     def to_wall_clock(self, instruction: Instruction) -> Instruction:
         """The instruction with all times that it writes in wall time."""
         if isinstance(instruction, WriteLedger) and self.wall_offset:
-            return replace(instruction, ledger=instruction.ledger.shifted(self.wall_offset))
+            ledger, plan = instruction.ledger.shifted(self.wall_offset), _shift(instruction.plan, self.wall_offset)
+            return replace(instruction, ledger=ledger, plan=plan)
         return instruction
 
     def to_wall_time(self, at: float) -> float:
@@ -91,3 +92,7 @@ class Clock:
     def _shift_reading(self, reading: Reading) -> Reading:
         shift = (-self.wall_offset).__add__  # called a hundred thousand times per poll
         return replace(reading, measured=tuple(map(shift, reading.measured)))
+
+
+def _shift(plan: PublishedPlan | None, seconds: float) -> PublishedPlan | None:
+    return replace(plan, at=plan.at + seconds) if plan is not None else None

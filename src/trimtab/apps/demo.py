@@ -1,4 +1,7 @@
-"""The demo: runs scenes on a simulated cluster with the real engine, as a stream of events for the CLI to show."""
+"""The demo: runs scenes on a simulated cluster with the real engine, as a stream of events for the CLI to show.
+
+Its first part is here: pods are scheduled by measured load. The second, pods that are moved, is in `demo_moves.py`.
+"""
 
 from __future__ import annotations
 
@@ -7,14 +10,19 @@ from collections.abc import Iterator
 from dataclasses import replace
 from importlib import resources
 
-from msgspec import Struct
-
+from trimtab.apps.demo_events import (
+    ClusterFrame,
+    DemoEvent,
+    NodeLabelled,
+    PodDecided,
+    SceneStarted,
+    SchedulingEnded,
+)
+from trimtab.apps.demo_moves import MovesDemo
 from trimtab.config.kube_scheduler import parse
 from trimtab.config.registry import default_profile
 from trimtab.core.framework.choose import choose
 from trimtab.core.load.pressure_rules import PREFIX, VALUE, LabellingSettings, Rule
-from trimtab.core.model.instructions import LabelNode
-from trimtab.core.model.pod import Pod
 from trimtab.core.model.resources import CPU
 from trimtab.core.model.schedule_result import Decision
 from trimtab.core.scheduling.controller import Scheduling
@@ -23,63 +31,15 @@ from trimtab.core.settings import Settings
 from trimtab.sim.demo.day import DAY_PLAY
 from trimtab.sim.demo.decision_text import full_reason, short_reason
 from trimtab.sim.demo.hot_node import HOT_NODE_PLAY, Outcome, UtilisationProbe, hot_node_outcome, run_headless
+from trimtab.sim.demo.morning import MORNING_PLAY
 from trimtab.sim.demo.scene import Play, Scene
-from trimtab.sim.demo.snapshot import WorldSnapshot, take_snapshot
+from trimtab.sim.demo.snapshot import take_snapshot
 from trimtab.sim.simulation import Simulation, without_observing
 
-SCENES = len(HOT_NODE_PLAY.scenes) + len(DAY_PLAY.scenes)
+SCHEDULING, MOVES = PARTS = ("scheduling", "moves")
 SCHEDULER = "trimtab"
 TEMPLATE = "default.yaml"
 LABELS = LabellingSettings((Rule(CPU, CPU, threshold=0.8, clear=0.65, label=(PREFIX + CPU, VALUE)),), apply=True)
-
-
-class SceneStarted(Struct, frozen=True):
-    """A scene starts; `number` counts from 1 over all scenarios."""
-
-    number: int
-    of: int
-    scene: Scene
-
-
-class PodDecided(Struct, frozen=True):
-    """The engine decided about a pod; `node` is empty if it is unschedulable."""
-
-    at: float
-    pod: Pod
-    node: str
-    attempt: int
-    why: str
-    in_short: str
-
-
-class NodeLabelled(Struct, frozen=True):
-    """A label was added to a node or removed."""
-
-    at: float
-    instruction: LabelNode
-
-
-class ClusterFrame(Struct, frozen=True):
-    """A snapshot of the cluster; `last` is the end of a scene."""
-
-    picture: WorldSnapshot
-    last: bool
-
-
-class DemoEnded(Struct, frozen=True):
-    """The end: the last decision about each pod, the cluster and the Events written, all of the last scenario.
-
-    measured: the outcome of the first scenario. requested: its outcome with pods scheduled by requests.
-    """
-
-    rows: tuple[PodDecided, ...]
-    picture: WorldSnapshot
-    events: tuple[tuple[str, int], ...]
-    measured: Outcome
-    requested: Outcome
-
-
-DemoEvent = SceneStarted | PodDecided | NodeLabelled | ClusterFrame | DemoEnded
 
 
 def load_aware_settings() -> Settings:
@@ -94,10 +54,10 @@ def requests_only_settings() -> Settings:
 
 
 class Demo:
-    """One run; the same seed gives the same events."""
+    """One run of one part, or of all; the same seed gives the same events."""
 
-    def __init__(self, seed: int) -> None:
-        self.seed = seed
+    def __init__(self, seed: int, part: str = "") -> None:
+        self.seed, self.part = seed, part
         self.settings, self.stock = load_aware_settings(), requests_only_settings()
         self.simulation = self._simulation_of(HOT_NODE_PLAY)
         self._undelivered: list[PodDecided] = []
@@ -108,6 +68,20 @@ class Demo:
         return Simulation(play.scenario(), self.settings, self.seed, self._on_decision)
 
     def events(self) -> Iterator[DemoEvent]:
+        if self.part != MOVES:
+            yield from self._scheduling_events()
+        if self.part != SCHEDULING:
+            yield from MovesDemo(self.settings, self.seed).events(
+                self.scenes - len(MORNING_PLAY.scenes) + 1, self.scenes
+            )
+
+    @property
+    def scenes(self) -> int:
+        """Of all that is played."""
+        scheduling, moves = len(HOT_NODE_PLAY.scenes) + len(DAY_PLAY.scenes), len(MORNING_PLAY.scenes)
+        return {SCHEDULING: scheduling, MOVES: moves}.get(self.part, scheduling + moves)
+
+    def _scheduling_events(self) -> Iterator[DemoEvent]:
         hot_node, probe = self.simulation, UtilisationProbe(self.simulation.world)
         yield from self._play(HOT_NODE_PLAY, first=1)
         self.simulation, self._latest, self._labels_seen = self._simulation_of(DAY_PLAY), {}, 0
@@ -117,13 +91,13 @@ class Demo:
 
     def _play(self, play: Play, first: int) -> Iterator[DemoEvent]:
         for number, scene in enumerate(play.scenes, first):
-            yield SceneStarted(number, SCENES, scene)
+            yield SceneStarted(number, self.scenes, scene)
             yield from self._play_scene(scene)
 
-    def _summary(self, measured: Outcome, requested: Outcome) -> DemoEnded:
+    def _summary(self, measured: Outcome, requested: Outcome) -> SchedulingEnded:
         rows, picture = tuple(self._latest.values()), take_snapshot(self.simulation)
         events = Counter(event.reason for event in self.simulation.world.kube_events)
-        return DemoEnded(rows, picture, tuple(sorted(events.items())), measured, requested)
+        return SchedulingEnded(rows, picture, tuple(sorted(events.items())), measured, requested)
 
     def _play_scene(self, scene: Scene) -> Iterator[DemoEvent]:
         clock, ends = self.simulation.clock, self.simulation.scenario.begins + scene.ends

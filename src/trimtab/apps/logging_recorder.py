@@ -13,6 +13,7 @@ from collections.abc import Callable
 
 from trimtab.apps.logs import decision_log
 from trimtab.core.framework.explain import Explanation, NodeRow
+from trimtab.core.model.ledger import Grade, MoveRecord
 from trimtab.core.recorder import StageReport
 from trimtab.serve.metrics import PrometheusRecorder
 
@@ -76,6 +77,22 @@ class LoggingRecorder(PrometheusRecorder):
         names = [f"{name}=%s" for name in pairs] + [f"{name}=%.1f" for name, _ in report.figures]
         values = (*pairs.values(), *(figure for _, figure in report.figures))
         decision_log.log(level, f"{text}: {' '.join(names)}", *values)
+
+    def move_changed(self, record: MoveRecord) -> None:
+        super().move_changed(record)
+        log.info(
+            "move changed: pod=%s source=%s target=%s node=%s state=%s strategy=%s reason=%s why=%s",
+            *(record.key, record.source, record.target or "any node", record.node),
+            *(record.state.value, record.strategy, record.reason, record.message),
+        )
+
+    def move_graded(self, record: MoveRecord, grade: Grade) -> None:
+        super().move_graded(record, grade)
+        log.info(
+            "move graded: pod=%s source=%s node=%s strategy=%s after=%.0f promised=%.3f measured=%.3f helped=%s",
+            *(record.key, record.source, record.node, record.strategy),
+            *(grade.after, grade.promised, grade.measured, grade.helped),
+        )
 
     def wants_explanations(self) -> bool:
         return decision_log.isEnabledFor(logging.DEBUG)

@@ -51,11 +51,11 @@ from trimtab.core.rescheduling.settings import Mode
 from trimtab.core.scheduling.controller import Scheduling
 from trimtab.core.settings import Settings
 from trimtab.kube import kinds
-from trimtab.kube.api_calls import ApiCalls, never_paused
+from trimtab.kube.api_calls import ApiCalls
 from trimtab.kube.credentials import Credentials
 from trimtab.kube.informers import Informers
 from trimtab.kube.kinds import IfForbidden
-from trimtab.kube.lease import RESCHEDULER_LEASE, LeaderElector
+from trimtab.kube.lease import RESCHEDULER_LEASE, STOCK_LEASE, LeaderElector
 from trimtab.kube.preflight import check_access, check_permission
 from trimtab.kube.transport import AiohttpTransport, PooledTransport, rate_limiter
 from trimtab.serve.explain import ExplainEndpoints
@@ -156,8 +156,8 @@ def _with_rescheduler(
     theirs = {each.name: each for each in settings.profiles if not schedules} | dict(others)
     settings = replace(settings, profiles=ours, other_profiles=other_profiles(ours, theirs), rescheduling=rescheduling)
     leader = configuration.leader_election
-    if not schedules and leader.name == LeaderElection().name:
-        leader = replace(leader, name=RESCHEDULER_LEASE)
+    if not schedules and leader.name in (LeaderElection().name, STOCK_LEASE):  # those are the schedulers'
+        leader = replace(leader, name=RESCHEDULER_LEASE, namespace=LeaderElection().namespace)
     return replace(configuration, settings=settings, leader_election=leader)
 
 
@@ -181,10 +181,11 @@ class Process:
         options: Options,
         file: ConfigFile | None = None,
         controllers: Sequence[ControllerSpec] = (SCHEDULER,),
+        recorder: LoggingRecorder | None = None,
     ) -> None:
         self.configuration, self.controllers = configuration, tuple(controllers)
         self.credentials, self.options = credentials, options
-        self.recorder = LoggingRecorder()
+        self.recorder = recorder if recorder is not None else LoggingRecorder()
         self.engine = Engine(configuration.settings, self.recorder)
         self.engine.controller(Scheduling).evaluator.stock = default_profile(DEFAULT_SCHEDULER)
         self.recording = open_recording(options.recording, self.engine) if options.recording is not None else None
@@ -220,7 +221,7 @@ class Process:
             instance=options.identity,
             wall=self.clock.wall,
             ledger_namespace=leader.namespace,
-            paused=self.elector.pause_reason if self.elector is not None else never_paused,
+            paused=self._pause_reason,
         )
         watched = tuple(watched_kinds(configuration.settings, reader))
         self.informers = Informers(self.read_transport, watched, self.runtime.dispatch, self.clock, random)
@@ -265,6 +266,10 @@ class Process:
         for each in self.extensions:
             each.on_samples(event)
         self.runtime.dispatch(event)
+
+    async def _pause_reason(self) -> str:
+        """Why no pod may be moved now."""
+        return await self.elector.pause_reason() if self.elector is not None else ""
 
     async def _get(self, path: str) -> tuple[int, bytes]:
         response = await self.read_transport.send(Request("GET", path), READ_TIMEOUT, MAX_LIST_BYTES)
@@ -405,7 +410,9 @@ def extra_watched_kinds(settings: Settings) -> Iterator[kinds.WatchedKind[Any]]:
         some = only_some_pods_need(name, settings.profiles)
         # Guards refuse all moves without their kinds; pods are scheduled all the same.
         missing = IfForbidden.REPORT if some or not plugins else IfForbidden.WAIT
-        yield from kinds.extra_kinds(name, plugins or ("rescheduling",), missing)
+        for kind in kinds.extra_kinds(name, plugins or ("rescheduling",), missing):
+            granted_together = not settings.profiles and not kind.optional
+            yield replace(kind, role=RESCHEDULER.role_file, wanted_by="") if granted_together else kind
 
 
 def run(

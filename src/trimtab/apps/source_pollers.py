@@ -84,6 +84,10 @@ class SourcePollers:
             query: int(each.is_failing(query)) for each in self._running for query in each.poller.query_names
         }
 
+    def have_read_history(self) -> bool:
+        """Whether all sources have answered once, with their past; one that cannot be opened never does."""
+        return len(self._running) == len(self.sources) and all(each.poller.has_read_history for each in self._running)
+
     async def run(self) -> None:
         """Run for ever; removed sources are closed before new ones are polled."""
         try:

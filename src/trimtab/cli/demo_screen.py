@@ -8,7 +8,7 @@ from __future__ import annotations
 import textwrap
 from collections.abc import Callable, Iterable, Iterator
 
-from trimtab.apps.demo import DemoEnded, NodeLabelled, PodDecided, SceneStarted
+from trimtab.apps.demo_events import NodeLabelled, PodDecided, SceneStarted, SchedulingEnded
 from trimtab.core.model.duration import DAY, HOUR
 from trimtab.core.model.resources import CPU, GIB, MEMORY, MIB
 from trimtab.sim.demo.hot_node import HOT_NODE, Outcome
@@ -34,7 +34,7 @@ COMPARISONS: tuple[tuple[str, Callable[[Outcome], str]], ...] = (
 )
 
 # For terminals without Unicode.
-ASCII = str.maketrans({"█": "#", "░": ".", "→": "->"})
+ASCII = str.maketrans({"█": "#", "░": ".", "→": "->", **dict.fromkeys("▁▂▃", "."), **dict.fromkeys("▄▅▆▇", ":")})
 
 
 def plain(line: Line) -> str:
@@ -48,7 +48,7 @@ def title(seed: int) -> list[Line]:
 
 def scene_heading(opened: SceneStarted, width: int = WIDTH) -> list[Line]:
     head = f"Scene {opened.number} of {opened.of}: {opened.scene.title}"
-    return [EMPTY, ((head, "bold yellow"),), *_wrapped(opened.scene.description, "  ", width), EMPTY]
+    return [EMPTY, ((head, "bold yellow"),), *wrapped(opened.scene.description, "  ", width), EMPTY]
 
 
 def decision(decided: PodDecided, width: int = WIDTH) -> list[Line]:
@@ -60,7 +60,7 @@ def decision(decided: PodDecided, width: int = WIDTH) -> list[Line]:
         (decided.pod.name, "bold"),
         (f" ({pod_requests(decided)}{again}) ", ""),
     )
-    return [(*head, where), *_wrapped(decided.why, " " * 12, width)]
+    return [(*head, where), *wrapped(decided.why, " " * 12, width)]
 
 
 def label_change(labelled: NodeLabelled, width: int = WIDTH) -> list[Line]:
@@ -70,7 +70,7 @@ def label_change(labelled: NodeLabelled, width: int = WIDTH) -> list[Line]:
         f"loses the label {key}" if value is None else f"is labelled {key}={value}" for key, value in patch.labels
     )
     head = ((f"  {time_of_day(labelled.at)}  ", "dim"), (patch.node, "bold magenta"), (f" {labels}", "magenta"))
-    return [head, *_wrapped(patch.reason, " " * 12, width)]
+    return [head, *wrapped(patch.reason, " " * 12, width)]
 
 
 def cluster(picture: WorldSnapshot, width: int = WIDTH) -> list[Line]:
@@ -84,8 +84,8 @@ def cluster(picture: WorldSnapshot, width: int = WIDTH) -> list[Line]:
     return [*lines, ((f"  {_spread(picture)}{waiting}.", "dim"),)]
 
 
-def final_report(ended: DemoEnded) -> Iterator[Line]:
-    """The table of pods, a summary, the comparison, and what to try next."""
+def scheduling_report(ended: SchedulingEnded) -> Iterator[Line]:
+    """The table of pods, a summary, and the comparison."""
     yield EMPTY
     yield ((f"{'pod':<8}{'asks':<20}{'node':<10}why", "bold"),)
     for row in ended.rows:
@@ -99,11 +99,13 @@ def final_report(ended: DemoEnded) -> Iterator[Line]:
     yield ((f"Events written: {', '.join(f'{count} {reason}' for reason, count in ended.events)}.", ""),)
     yield EMPTY
     yield from comparison(ended.measured, ended.requested)
-    yield EMPTY
-    yield (("README.md says how to run Trimtab on a cluster; --seed 2 shows another day.", ""),)
 
 
-def summary(ended: DemoEnded) -> str:
+def what_next() -> list[Line]:
+    return [EMPTY, (("README.md says how to run Trimtab on a cluster; --seed 2 shows another day.", ""),)]
+
+
+def summary(ended: SchedulingEnded) -> str:
     bound = sum(bool(row.node) for row in ended.rows)
     nodes = ended.picture.nodes
     tainted = {node.name for node in nodes if node.status == "tainted"}
@@ -146,15 +148,18 @@ def _node(node: NodeSnapshot, bar: int) -> list[Line]:
 
 def _bars(meter: ResourceSnapshot, unit: float, width: int) -> Line:
     requested = f" {meter.requested / unit:>5.2f} of {meter.allocatable / unit:g}"
-    left = (*_bar(meter.requested / meter.allocatable, "cyan", width), (f"{requested:<{FIGURES}}", ""))
+    left = (*bar(meter.requested / meter.allocatable, "cyan", width), (f"{requested:<{FIGURES}}", ""))
     if meter.used is None:
         return (*left, ("not measured yet", "dim"))
     share = meter.used / meter.allocatable
-    style = "red" if share > HOT else "yellow" if share > WARM else "green"
-    return (*left, *_bar(share, style, width), (f" {meter.used / unit:>5.2f}", ""))
+    return (*left, *bar(share, usage_style(share), width), (f" {meter.used / unit:>5.2f}", ""))
 
 
-def _bar(share: float, style: str, width: int) -> Line:
+def usage_style(share: float) -> str:
+    return "red" if share > HOT else "yellow" if share > WARM else "green"
+
+
+def bar(share: float, style: str, width: int) -> Line:
     full = min(round(share * width), width)
     return (("█" * full, style), ("░" * (width - full), "dim"))
 
@@ -172,7 +177,7 @@ def _range(shares: Iterable[float]) -> str:
     return f"{percents[0]} to {percents[-1]} %" if percents else ""
 
 
-def _wrapped(text: str, indent: str, width: int) -> list[Line]:
+def wrapped(text: str, indent: str, width: int) -> list[Line]:
     wrapped = textwrap.wrap(text, max(width, 40), initial_indent=indent, subsequent_indent=indent)
     return [((line, ""),) for line in wrapped]
 

@@ -11,6 +11,7 @@ from typing import TYPE_CHECKING, Any, NoReturn
 import click
 
 from trimtab.cli.scheduler_config import read_profiles, scheduler_config_option
+from trimtab.cli.styled_lines import print_lines
 from trimtab.config.diagnostics import printable
 
 if TYPE_CHECKING:
@@ -23,7 +24,6 @@ if TYPE_CHECKING:
 
 NOTHING, ERROR, MOVES, INTERRUPTED = 0, 1, 2, 130
 LIVE = "the cluster"
-ASCII = str.maketrans({"→": "->"})
 
 
 class PlanCommand(click.Command):
@@ -75,8 +75,8 @@ def command(
     try:
         _check_output(output)
         _check_node(node, as_json=as_json, policy=policy)
-        profiles = read_profiles(schedulers, _configuration, _fail)
-        planned = _plan(snapshot, _configuration(config), profiles, _rival(policy), kubeconfig, node)
+        profiles = read_profiles(schedulers, read_configuration, fail)
+        planned = make_or_exit(snapshot, read_configuration(config), profiles, _rival(policy), kubeconfig, node)
         _write(planned, output)
         _print(planned, snapshot or LIVE, why_not=why_not, as_json=as_json)
     except KeyboardInterrupt:  # which click ends with 1
@@ -85,7 +85,7 @@ def command(
     sys.exit(MOVES if planned.plan.moves else NOTHING)
 
 
-def _fail(message: str) -> NoReturn:
+def fail(message: str) -> NoReturn:
     for line in message.splitlines():
         click.echo(printable(f"trimtab: {line}"), err=True)
     sys.exit(ERROR)
@@ -98,19 +98,17 @@ def _check_output(output: Path | None) -> None:
     from trimtab.apps.atomic_file import why_not_writable
 
     if output is not None and (reason := why_not_writable(output)):
-        _fail(f"-o: {output} cannot be written: {reason}")
+        fail(f"-o: {output} cannot be written: {reason}")
 
 
 def _check_node(node: str, *, as_json: bool, policy: str | None) -> None:
     if node and as_json:
-        _fail(
-            "--node is for people: leave out --json, or ask the live process with `trimtab explain node/NAME -o json`"
-        )
+        fail("--node is for people: leave out --json, or ask the live process with `trimtab explain node/NAME -o json`")
     if node and policy is not None:
-        _fail("--node explains plans of Trimtab: leave out --descheduler-policy")
+        fail("--node explains plans of Trimtab: leave out --descheduler-policy")
 
 
-def _configuration(file: str | None) -> Configuration:
+def read_configuration(file: str | None) -> Configuration:
     from trimtab.cli.config import load_or_exit, open_config
     from trimtab.config.kube_scheduler import default_configuration
 
@@ -128,7 +126,7 @@ def _rival(file: str | None) -> ReschedulingSettings | None:
     try:
         found = read_rival(read_bounded(Path(file)), file)
     except OSError as error:
-        _fail(f"--descheduler-policy: {file}: {os_error_text(error)}")
+        fail(f"--descheduler-policy: {file}: {os_error_text(error)}")
     except ConfigError as error:
         click.echo(str(error), err=True)
         sys.exit(ERROR)
@@ -140,7 +138,7 @@ def _rival(file: str | None) -> ReschedulingSettings | None:
 # --- the plan
 
 
-def _plan(
+def make_or_exit(
     snapshot: str | None,
     configuration: Configuration,
     profiles: Mapping[str, Profile],
@@ -156,12 +154,12 @@ def _plan(
         cluster = _cluster(snapshot, configuration, kubeconfig)
         notes = cluster.metadata.notes
         if not cluster.nodes:
-            _fail(f"{snapshot or LIVE} has no nodes, so there is nothing to plan")
+            fail(f"{snapshot or LIVE} has no nodes, so there is nothing to plan")
         planned = make_plan(cluster, settings, node)
     except NothingPlanned as error:
         for note in notes:
             _note(note)
-        _fail(f"nothing is planned: {error}")
+        fail(f"nothing is planned: {error}")
     for note in planned.notes:
         _note(note)
     return planned
@@ -179,7 +177,7 @@ def _cluster(snapshot: str | None, configuration: Configuration, kubeconfig: str
         credentials = find_credentials(kubeconfig or configuration.client_connection.kubeconfig)
         return read_live_cluster(configuration, credentials, _progress)
     except (SnapshotError, SnapshotFailed, CredentialsError, OSError) as error:
-        _fail(str(error))
+        fail(str(error))
 
 
 def _note(text: str) -> None:
@@ -203,7 +201,7 @@ def _write(planned: PlannedMoves, output: Path | None) -> None:
     try:
         write_atomically(output, [encode(document_of(planned, time.time()))])
     except OSError as error:
-        _fail(f"-o: {output} cannot be written: {error.strerror or error}")
+        fail(f"-o: {output} cannot be written: {error.strerror or error}")
 
 
 def _print(planned: PlannedMoves, where: str, *, why_not: bool, as_json: bool) -> None:
@@ -214,7 +212,7 @@ def _print(planned: PlannedMoves, where: str, *, why_not: bool, as_json: bool) -
         click.echo(encode(document_of(planned, time.time())), nl=False)
         return
     lines = [*plan_lines(planned, where, why_not=why_not), *_node_lines(planned)]
-    _print_styled(lines) if sys.stdout.isatty() else _print_plain(lines)
+    print_lines(lines)
 
 
 def _node_lines(planned: PlannedMoves) -> Iterable[Line]:
@@ -226,19 +224,3 @@ def _node_lines(planned: PlannedMoves) -> Iterable[Line]:
         return ()
     shown = outlook_lines({**to_builtins(planned.outlook), "plans": ()})
     return [(), ((f"node {planned.outlook.node}", "bold"),), *(((line, ""),) for line in shown)]
-
-
-def _print_styled(lines: Iterable[Line]) -> None:
-    from rich.console import Console
-    from rich.text import Text
-
-    console = Console(highlight=False)
-    for line in lines:
-        console.print(Text.assemble(*((printable(text), style) for text, style in line)), soft_wrap=True)
-
-
-def _print_plain(lines: Iterable[Line]) -> None:
-    unicode = (sys.stdout.encoding or "").lower().startswith("utf")
-    for line in lines:
-        text = printable("".join(text for text, _ in line))
-        click.echo(text if unicode else text.translate(ASCII))

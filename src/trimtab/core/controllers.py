@@ -69,6 +69,9 @@ class Controller(Protocol):
 
     listens_to: ClassVar[frozenset[type] | None] = None  # the events that `on_change` hears of; None stands for all
     answers: ClassVar[frozenset[type]] = frozenset()  # the answers to its own writes
+    gives_way: ClassVar[bool] = (
+        False  # its turns are short, and only taken if the controllers before it decided nothing
+    )
 
     def on_change(self, changed: Changed) -> Sequence[Output]:
         """The cluster, the settings or the leadership changed; the shared state shows it already."""

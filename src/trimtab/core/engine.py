@@ -42,6 +42,7 @@ from trimtab.core.settings import Settings
 
 MakeController = Callable[[EngineState], Controller]
 CONTROLLERS: tuple[MakeController, ...] = (Scheduling, Labelling, Rescheduling)
+MOST_TURNS_WAITED = 200  # by controllers that give way, so that a plan ends even if pods never cease to come
 AController = TypeVar("AController", bound=Controller)
 # What a controller's `on_change` may hear of.
 CHANGE_EVENTS = (
@@ -65,7 +66,7 @@ class Engine:
         self._host(state, tuple(make(state) for make in controllers))
 
     def _host(self, state: EngineState, controllers: tuple[Controller, ...]) -> None:
-        self.state, self.controllers = state, controllers
+        self.state, self.controllers, self._turns_waited = state, controllers, 0
         self._takers: dict[type, list[Controller]] = {}
         self._listeners: dict[type, list[Controller]] = {kind: [] for kind in CHANGE_EVENTS}
         for controller in controllers:
@@ -247,4 +248,13 @@ class Engine:
         self.state.cluster.age_load(event.at)
         if not self.state.may_decide:
             return []
-        return [output for controller in self.controllers for output in controller.turn(event.decisions, event.at)]
+        outputs: list[Output] = []
+        for controller in self.controllers:
+            if not controller.gives_way:
+                outputs += controller.turn(event.decisions, event.at)
+            elif not outputs or self._turns_waited >= MOST_TURNS_WAITED:
+                outputs += controller.turn(1, event.at)
+                self._turns_waited = 0
+            else:
+                self._turns_waited += 1
+        return outputs

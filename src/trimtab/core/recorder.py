@@ -8,7 +8,8 @@ from typing import NamedTuple
 from trimtab.core.framework.evaluation import NO_TIMER, PluginTimer
 from trimtab.core.framework.explain import Explanation
 from trimtab.core.framework.interface import Figures
-from trimtab.core.model.ledger import MoveRecord
+from trimtab.core.model.ledger import Grade, MoveRecord
+from trimtab.core.model.plan import Plan
 
 
 class StageReport(NamedTuple):
@@ -85,5 +86,14 @@ class MetricsRecorder:
     def label_contested(self, node: str) -> None:
         """Another client keeps reverting our labels on this node."""
 
+    def remedy_used(self, rung: str, count: int) -> None:
+        """A rung of the remedy ladder was used so many times."""
+
     def move_changed(self, record: MoveRecord) -> None:
         """A move was charged, or has come further."""
+
+    def move_graded(self, record: MoveRecord, grade: Grade) -> None:
+        """What a move was worth some time later."""
+
+    def planned(self, plan: Plan) -> None:
+        """A plan was made, perhaps without moves."""

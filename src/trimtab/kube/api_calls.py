@@ -24,7 +24,7 @@ from functools import partial
 from random import Random
 from typing import Any, NamedTuple
 
-from trimtab.core.model.events import Event, LabelDone, LabelFailed
+from trimtab.core.model.events import Event, LabelDone, LabelFailed, ResizeDone
 from trimtab.core.model.instructions import (
     Bind,
     BindVolume,
@@ -37,12 +37,14 @@ from trimtab.core.model.instructions import (
     Nominate,
     Preempt,
     ReadLedger,
+    ResizePod,
     SelectNode,
     SetUnschedulable,
     StartSurge,
     WriteLedger,
 )
 from trimtab.kube.event_recorder import EventRecorder
+from trimtab.kube.resize import resize_pod
 from trimtab.kube.surge import TOO_LATE, Send, end_surge, start_surge
 from trimtab.kube.transport import Transport, Unreachable
 from trimtab.kube.writer import LowPriorityGate, Writer
@@ -170,6 +172,12 @@ def call_table(
             moves_pods=True,
         ),
         EndSurge: ApiCall((ResourceRule("patch", "pods"),), sequence=end_surge),
+        ResizePod: ApiCall(
+            (ResourceRule("get", "pods"), ResourceRule("patch", "pods/resize")),
+            sequence=resize_pod,
+            log=_log_resize,
+            moves_pods=True,
+        ),
         BindVolume: ApiCall((ResourceRule("patch", "persistentvolumes"),), (bind_volume_request,), bind_volume_outcome),
         SelectNode: ApiCall(
             (ResourceRule("patch", "persistentvolumeclaims"),), (select_node_request,), select_node_outcome
@@ -193,6 +201,14 @@ def _log_label(label: LabelNode, outcome: LabelDone | LabelFailed) -> None:
         log.info("labelled node: node=%s change=%s reason=%s", label.node, change, label.reason)
     else:
         log.warning("failed to label node: node=%s change=%s error=%s", label.node, change, outcome.message)
+
+
+def _log_resize(resize: ResizePod, outcome: ResizeDone) -> None:
+    pod = f"{resize.namespace}/{resize.name}"
+    if outcome.error:
+        log.warning("failed to resize pod: pod=%s cpu=%dm error=%s", pod, resize.cpu, outcome.error)
+    else:
+        log.info("resized pod: pod=%s cpu=%dm", pod, resize.cpu)
 
 
 PodStatus = tuple[SetUnschedulable | None, Nominate | None]
@@ -333,7 +349,10 @@ class ApiCalls:
         async def send(request: Request) -> Reply:
             return refusal or await self._send(request, call.timeout)
 
-        return await call.sequence(instruction, send, self._clock)
+        outcome = await call.sequence(instruction, send, self._clock)
+        if call.log is not None:
+            call.log(instruction, outcome)
+        return outcome
 
     async def _send(self, request: Request, timeout: float, needs_lease: bool = True) -> Reply:
         send = self._writer.send if needs_lease else self._transport.send

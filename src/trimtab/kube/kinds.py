@@ -63,7 +63,7 @@ class WatchedKind(Generic[T]):
     upserted: Callable[[T, float], Event]
     deleted: Callable[[T, int, float], Event]
     role: str = ""  # the file in deploy/ that allows to list it
-    wanted_by: str = ""  # the plugins that need it
+    wanted_by: str = ""  # the plugins that need it, if they can be disabled
     if_forbidden: IfForbidden = IfForbidden.WAIT
     optional: bool = False  # whether the server may not serve it
     deprecation: str = ""  # logged where the server serves it
@@ -71,7 +71,8 @@ class WatchedKind(Generic[T]):
 
     def remedy(self, message: str = "") -> str:
         """What to do when listing it is forbidden with this message; empty where the start would have failed."""
-        return f"{grant_remedy(message, self.role)}, or disable {self.wanted_by}" if self.role else ""
+        instead = f", or disable {self.wanted_by}" if self.wanted_by else ""
+        return grant_remedy(message, self.role) + instead if self.role else ""
 
 
 def pod_kind(reader: PodReader) -> WatchedKind[Pod]:

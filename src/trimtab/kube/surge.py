@@ -26,6 +26,7 @@ from trimtab.wire.surge import (
 
 Send = Callable[[Request], Awaitable[Reply]]
 TOO_LATE = "it waited for too long to be sent"
+CONFLICTS = 5  # in a row
 
 
 async def start_surge(surge: StartSurge, send: Send, now: Callable[[], float]) -> SurgeDone | SurgeFailed:
@@ -60,20 +61,30 @@ def _unreadable(kind: str, reply: Reply) -> Obstacle:
 
 
 async def end_surge(surge: EndSurge, send: Send, now: Callable[[], float]) -> SurgeDone | SurgeFailed:
-    """A workload that is gone, or has no further replica for this pod, needs nothing."""
+    """Try again after a conflict: the workload's status changes at the moment when the replacement is ready."""
+    reply = await _end(surge, send, now())
+    for _ in range(CONFLICTS):
+        if not isinstance(reply, Reply) or reply.status != CONFLICT:
+            break
+        reply = await _end(surge, send, now())
+    return _outcome(surge, reply, now()) if isinstance(reply, Reply) else reply
+
+
+async def _end(surge: EndSurge, send: Send, now: float) -> Reply | SurgeDone | SurgeFailed:
+    """The answer to the update; a workload that is gone, or has no further replica for this pod, needs none."""
     reply = await send(workload_request(surge))
     if reply.status == NOT_FOUND and read_status(reply.body).reason == "NotFound":
-        return SurgeDone(surge.uid, now(), ended=True)
+        return SurgeDone(surge.uid, now, ended=True)
     workload = decode_workload(reply.body) if reply.status == OK else None
     if workload is None:
-        return SurgeFailed(surge.uid, reply.message, now(), unknown=True)
+        return SurgeFailed(surge.uid, reply.message, now, unknown=True)
     if workload.surge_for != surge.uid:
-        return SurgeDone(surge.uid, now(), ended=True)
+        return SurgeDone(surge.uid, now, ended=True)
     if surge.leaves:
         marked = await send(deletion_cost_request(surge))
         if marked.status not in (OK, NOT_FOUND):
-            return SurgeFailed(surge.uid, marked.message, now())
-    return _outcome(surge, await send(end_request(surge, workload)), now())
+            return SurgeFailed(surge.uid, marked.message, now)
+    return await send(end_request(surge, workload))
 
 
 def _outcome(surge: StartSurge | EndSurge, reply: Reply, now: float) -> SurgeDone | SurgeFailed:

@@ -8,6 +8,7 @@
 
 from __future__ import annotations
 
+import asyncio
 from collections.abc import Callable
 from typing import TypeVar
 
@@ -17,7 +18,7 @@ from msgspec.structs import replace
 
 from trimtab.core.engine import Engine
 from trimtab.core.rescheduling.controller import Rescheduling
-from trimtab.core.rescheduling.explain import NodeOutlook, explain_rescheduling
+from trimtab.core.rescheduling.explain import NodeOutlook, outlook_steps
 from trimtab.core.scheduling.controller import Scheduling
 from trimtab.core.scheduling.explain import NodeExplanation, PodExplanation, explain_node, explain_pod, find_pod
 from trimtab.core.scheduling.waiting import Waiting
@@ -50,13 +51,22 @@ class ExplainEndpoints:
         found = explain_node(self._engine.controller(Scheduling), name)
         if found is None:
             return _error(404, f"node {name} not found")
-        answer, outlook = msgspec.to_builtins(self._with_wall_times(found)), self._rescheduling(name)
+        answer = msgspec.to_builtins(self._with_wall_times(found))
+        outlook = await self._rescheduling(name)
         return _json(answer if outlook is None else {**answer, "rescheduling": outlook})
 
-    def _rescheduling(self, name: str) -> NodeOutlook | None:
-        found = explain_rescheduling(self._engine.controller(Rescheduling), name)
-        if found is None:
+    async def _rescheduling(self, name: str) -> NodeOutlook | None:
+        """Takes a while on a large cluster, so that others get their turns between its steps."""
+        steps = outlook_steps(self._engine.controller(Rescheduling), name)
+        if steps is None:
             return None
+        while True:
+            try:
+                next(steps)
+            except StopIteration as end:
+                found: NodeOutlook = end.value
+                break
+            await asyncio.sleep(0)
         return replace(found, plans=tuple(replace(each, at=self._to_wall_time(each.at)) for each in found.plans))
 
     def _with_wall_times(self, explanation: Explanation) -> Explanation:

@@ -17,8 +17,10 @@ from trimtab.core.engine import Engine
 from trimtab.core.framework.interface import PreEnqueue
 from trimtab.core.framework.profile import plugin_name
 from trimtab.core.model.pod import Pod
+from trimtab.core.rescheduling.controller import Rescheduling
 from trimtab.core.scheduling.controller import Scheduling
 from trimtab.core.scheduling.queue.queue import QueueState
+from trimtab.serve.move_gauges import move_gauges
 from trimtab.serve.node_gauges import cluster_gauges, node_gauges
 
 Values = Iterable[tuple[tuple[str, ...], float]]
@@ -81,6 +83,7 @@ class Gauges:
         yield from self._cache_gauges()
         yield from self._process_metrics()
         yield from self._node_metrics()
+        yield from move_gauges(self._engine.controller(Rescheduling))
 
     def _node_metrics(self) -> Iterator[Metric]:
         view, pods = self._engine.cluster.view, "pods" in self._engine.state.settings.kinds

@@ -1,32 +1,29 @@
 """Counters and histograms served at /metrics: their definitions, and the recorder that the engine reports to.
 
 To add one, define it in `Metrics`, increment it in `PrometheusRecorder` (a new hook also goes into `MetricsRecorder`) and
-list it in docs/metrics.md. A value that can be read when the page is scraped, such as a queue length, belongs in `gauges.py`.
+list it in docs/metrics.md. Those of moves are in `move_metrics.py`. A value that can be read when the page is scraped, such
+as a queue length, belongs in `gauges.py`.
 
 Names, labels and buckets under `scheduler_` are kube-scheduler's, so that its dashboards and alerts work unchanged. As there,
 an attempt is counted when its result is known: an unschedulable pod at the decision, a scheduled one when the API server has
 answered its bind. A bind of unknown outcome counts as an error, and also as scheduled if it turns out to have succeeded.
-
-The metrics are plain dictionaries without locks: they are updated and read on one event loop, at a fraction of the cost of
-a thread-safe client library.
 """
 
 from __future__ import annotations
 
-from bisect import bisect_left
 from collections import defaultdict
-from collections.abc import Callable, Iterable, Iterator, Sequence
-from itertools import accumulate
+from collections.abc import Callable, Iterator, Sequence
 from time import perf_counter
 
-from prometheus_client.core import CounterMetricFamily, HistogramMetricFamily, Metric
-from prometheus_client.utils import floatToGoString
+from prometheus_client.core import Metric
 
 from trimtab.core.framework.evaluation import PluginTimer
 from trimtab.core.model.events import BindFailure
+from trimtab.core.model.ledger import Grade, MoveRecord
+from trimtab.core.model.plan import Plan
 from trimtab.core.recorder import MetricsRecorder, StageReport
-
-Labels = tuple[str, ...]
+from trimtab.serve.counters import Counter, Histogram, exponential_buckets
+from trimtab.serve.move_metrics import MoveMetrics
 
 MAX_ATTEMPTS_LABEL = 15
 SCHEDULED = "scheduled"
@@ -36,68 +33,6 @@ QUEUES = {"gated": "unschedulable"}
 EVENTS = {"PodAdd": "UnschedulablePodAdd", "PodUpdate": "UnschedulablePodUpdate"}
 PATCH_RESULTS = ("done", "failed", "forbidden")
 SPLIT_EVERY = 10  # decisions of which one is timed plugin by plugin
-
-
-def exponential_buckets(start: float, factor: float, count: int) -> tuple[float, ...]:
-    """Bucket limits by repeated multiplication, which rounds as kube-scheduler's do; powers would not."""
-    limits = [start]
-    for _ in range(count - 1):
-        limits.append(limits[-1] * factor)
-    return tuple(limits)
-
-
-class Counter:
-    """A counter by label values; one without labels starts at 0, and so do `known` values of a single label.
-
-    A series that starts at 1 shows no increase, so an alert would miss the first time.
-    """
-
-    def __init__(self, name: str, documentation: str, labels: Labels = (), known: Iterable[str] = ()) -> None:
-        self._name, self._documentation, self._labels = name, documentation, labels
-        self._values: dict[Labels, int] = {(value,): 0 for value in known} if labels else {(): 0}
-
-    def add(self, *labels: str, by: int = 1) -> None:
-        """Increment for these label values, in the order of the label names."""
-        self._values[labels] = self._values.get(labels, 0) + by
-
-    def family(self) -> Metric:
-        """The current values."""
-        family = CounterMetricFamily(self._name, self._documentation, labels=self._labels)
-        for labels, value in self._values.items():
-            family.add_metric(labels, value)
-        return family
-
-
-class Histogram:
-    """A histogram by label values; one without labels starts with empty buckets."""
-
-    def __init__(self, name: str, documentation: str, buckets: tuple[float, ...], labels: Labels = ()) -> None:
-        self._name, self._documentation, self._buckets, self._labels = name, documentation, buckets, labels
-        self._counts: dict[Labels, list[int]] = {}
-        self._sums: dict[Labels, float] = {}
-        if not labels:
-            self._create(())
-
-    def observe(self, value: float, *labels: str) -> None:
-        """Count one value for these label values, in the order of the label names."""
-        counts = self._counts.get(labels)
-        if counts is None:
-            counts = self._create(labels)
-        counts[bisect_left(self._buckets, value)] += 1
-        self._sums[labels] += value
-
-    def _create(self, labels: Labels) -> list[int]:
-        counts = self._counts[labels] = [0] * (len(self._buckets) + 1)
-        self._sums[labels] = 0.0
-        return counts
-
-    def family(self) -> Metric:
-        """The current values."""
-        family = HistogramMetricFamily(self._name, self._documentation, labels=self._labels)
-        names = [*map(floatToGoString, self._buckets), "+Inf"]
-        for labels, counts in self._counts.items():
-            family.add_metric(labels, list(zip(names, accumulate(counts), strict=True)), self._sums[labels])
-        return family
 
 
 class Metrics:
@@ -200,11 +135,12 @@ class PrometheusRecorder(MetricsRecorder):
 
     def __init__(self, timers: TimerSampler | None = None) -> None:
         self._timers = timers if timers is not None else TimerSampler()
-        self._metrics = Metrics()
+        self._metrics, self._moves = Metrics(), MoveMetrics()
 
     def families(self) -> Iterator[Metric]:
         """Everything recorded so far."""
-        return self._metrics.families()
+        yield from self._metrics.families()
+        yield from self._moves.families()
 
     def timer(self) -> PluginTimer:
         """A timer for the decision that starts now; every tenth one times plugins separately."""
@@ -280,6 +216,22 @@ class PrometheusRecorder(MetricsRecorder):
     def all_under_pressure(self, nodes: int) -> None:
         """Every eligible node is under pressure."""
         self._metrics.all_under_pressure.add()
+
+    def planned(self, plan: Plan) -> None:
+        """The rescheduler made a plan."""
+        self._moves.planned(plan)
+
+    def remedy_used(self, rung: str, count: int) -> None:
+        """A hot node got a remedy."""
+        self._moves.remedy_used(rung, count)
+
+    def move_changed(self, record: MoveRecord) -> None:
+        """A move has come further."""
+        self._moves.changed(record)
+
+    def move_graded(self, record: MoveRecord, grade: Grade) -> None:
+        """A move was measured some time later."""
+        self._moves.graded(record, grade)
 
     def _attempt_finished(self, profile: str, result: str, seconds: float) -> None:
         self._metrics.attempts.add(result, profile)

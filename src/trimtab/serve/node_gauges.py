@@ -8,7 +8,7 @@ writes them.
 from __future__ import annotations
 
 from collections.abc import Iterator
-from math import inf, isfinite
+from math import inf, isfinite, sqrt
 
 from prometheus_client.core import GaugeMetricFamily, Metric
 from prometheus_client.samples import Sample
@@ -22,6 +22,7 @@ from trimtab.core.cluster.utilization import (
     percentages,
     sample_states,
     statistics,
+    variance,
 )
 from trimtab.core.cluster.view import View
 from trimtab.core.model.resources import CPU, MEMORY
@@ -36,6 +37,7 @@ def cluster_gauges(view: View, columns: Utilization) -> Iterator[Metric]:
     if "measured" in columns:
         yield _samples_by_state(view)
         yield _statistics(view, columns)
+        yield from _balance(view, columns)
     if "forecast" in columns:
         yield _load_over_requests(columns)
     yield _by_utilization(columns)
@@ -55,6 +57,13 @@ def node_gauges(view: View, columns: Utilization) -> Iterator[Metric]:
     if "requested" in columns:
         pods: list[float] = view.pod_count.tolist()
         yield NodeSeries("trimtab_node_pods", "Pods of a node, including assumed ones.", names, [({}, pods)])
+        documentation = "Pods of a node, including assumed ones; of all types."
+        series = [({"pod_type": "all"}, pods)]
+        yield NodeSeries("rescheduler_node_pods_count", documentation, names, series, "node_name")
+    if "measured" in columns:
+        series = [({"resource_type": each}, percentages(column)) for each, column in columns["measured"].items()]
+        documentation = "Measured usage of a node in percent of allocatable."
+        yield NodeSeries("rescheduler_node_resource_usage_percent", documentation, names, series, "node_name")
 
 
 def _samples_by_state(view: View) -> Metric:
@@ -77,6 +86,30 @@ def _statistics(view: View, columns: Utilization) -> Metric:
         for name, share in statistics(column, rows).items():
             family.add_metric((resource, name), share * 100)
     return family
+
+
+def _balance(view: View, columns: Utilization) -> Iterator[Metric]:
+    """How evenly nodes are used, over those that are open to all pods; nothing where none is measured."""
+    variances = GaugeMetricFamily(
+        "rescheduler_pod_distribution_variance",
+        "Variance over nodes of measured usage in percent of allocatable, and of the number of pods.",
+        labels=("resource_type",),
+    )
+    score = GaugeMetricFamily(
+        "rescheduler_load_balance_score",
+        "100 less the standard deviation over nodes of measured usage in percent of allocatable.",
+        labels=("resource_type",),
+    )
+    rows = open_to_all(view)
+    for resource, column in columns["measured"].items():
+        found = variance(column * 100, rows)
+        if found is not None:
+            variances.add_metric((resource,), found)
+            score.add_metric((resource,), max(100 - sqrt(found), 0.0))
+    found = variance(view.pod_count.astype(float), rows) if "requested" in columns else None
+    if found is not None:
+        variances.add_metric(("pods",), found)
+    yield from (variances, score)
 
 
 def _by_utilization(columns: Utilization) -> Metric:
@@ -111,15 +144,20 @@ class NodeSeries(Metric):
     """A gauge per node whose samples are made when it is rendered; a node without a value has none."""
 
     def __init__(
-        self, name: str, documentation: str, nodes: list[str], columns: list[tuple[dict[str, str], list[float]]]
+        self,
+        name: str,
+        documentation: str,
+        nodes: list[str],
+        columns: list[tuple[dict[str, str], list[float]]],
+        label: str = "node",
     ) -> None:
-        self._nodes, self._columns = nodes, columns
+        self._nodes, self._columns, self._label = nodes, columns, label
         super().__init__(name, documentation, "gauge")
 
     @property
     def samples(self) -> list[Sample]:
         return [
-            Sample(self.name, {"node": node, **labels}, value)
+            Sample(self.name, {self._label: node, **labels}, value)
             for labels, values in self._columns
             for node, value in zip(self._nodes, values, strict=True)
             if isfinite(value)

@@ -16,6 +16,8 @@ from numpy.typing import NDArray
 from trimtab.core.model.pod import Pod
 from trimtab.core.tables import Floats
 from trimtab.sim.budgets import Budgets
+from trimtab.sim.move_meter import MoveMeter
+from trimtab.sim.owners import owner_of
 from trimtab.sim.pod_life import PodLife
 from trimtab.sim.scenario import Scenario
 from trimtab.sim.usage import RESOURCES, StepUsage
@@ -29,7 +31,7 @@ Matrix = NDArray[np.float32]  # by step and node; NaN where the node is not pres
 
 
 class Measure(Struct, frozen=True):
-    """What a measure is called, its unit, and what it says; for all of them less is better."""
+    """What a measure is called, its unit, and what it says; less is better, except for `moves_helped`."""
 
     name: str
     unit: str
@@ -57,6 +59,13 @@ MEASURES: tuple[Measure, ...] = (
     Measure("pending_p99", "s", "time that a pod waited for a node, 99th percentile over pods"),
     Measure("unplaced", "pods", "pods without a node at the end"),
     Measure("moves", "pods", "pods that were moved to another node"),
+    Measure(
+        "moves_helped", "pods", "moves after which fewer node-steps were above 80 % of CPU within 6 h than without"
+    ),
+    Measure("moves_hurt", "pods", "moves after which more node-steps were above 80 % of CPU within 6 h than without"),
+    Measure(
+        "plan_error", "", "CPU of moves' nodes 5 minutes later against what was expected, relative to capacity; median"
+    ),
     Measure("evictions", "pods", "pods evicted or preempted, for any reason"),
     Measure("down", "s", "time that pods were not ready after they had been, or until their replacement was; summed"),
     Measure(
@@ -113,6 +122,7 @@ class RunMeter:
         self._lost: dict[str, deque[float]] = defaultdict(deque)  # by owner: when its pods were lost
         self._down = 0.0
         self.happenings: list[Happening] = []
+        self.moves = MoveMeter(world)
         world.step_listeners.append(self._step)
         world.pod_listeners.append(self._pod_changed)
 
@@ -146,7 +156,9 @@ class RunMeter:
     def _pod_lost(self, pod: Pod, life: PodLife) -> None:
         """A pod that was ready once is missing until its owner has another one that is."""
         self._note(life.left, life.key)
-        if pod.owner is not None and life.ready_at is not None:
+        owner = owner_of(self.world, pod.uid)
+        replacement = owner.replaced_by(pod.uid) if owner is not None else None
+        if pod.owner is not None and life.ready_at is not None and (replacement is None or not replacement.ready):
             self._lost[pod.owner.uid].append(self.world.clock.now)
 
     def _pod_ready(self, pod: Pod, at: float) -> None:
@@ -212,6 +224,9 @@ class RunMeter:
             "pending_p99": float(np.percentile(pending, 99)),
             "unplaced": len(self.world.pending),
             "moves": sum(life.left == "moved" for life in lives),
+            "moves_helped": self.moves.helped,
+            "moves_hurt": self.moves.hurt,
+            "plan_error": self.moves.error,
             "evictions": len(self.budgets.evictions) + sum(life.left == "preempted" for life in lives),
             "down": self._down + still_lost + sum(life.unready_until(now) for life in lives),
         }

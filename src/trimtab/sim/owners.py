@@ -114,6 +114,11 @@ class PodOwner:
         self.created += 1
         self.world.create_pod(name, template, self.workload.namespace, owner, watcher=self.pod_changed)
 
+    def replaced_by(self, uid: str) -> Pod | None:
+        """The pod that was created to replace this one before it leaves, if there was one."""
+        others = [pod for pod in self.active if pod.uid != uid]
+        return others[-1] if others and len(others) >= self.replicas else None
+
     @property
     def active(self) -> list[Pod]:
         """The pods that count: not finished and not terminating, oldest first."""
@@ -371,6 +376,12 @@ class TracedOwner(PodOwner):
             self._create()
 
 
+def owner_of(world: World, uid: str) -> PodOwner | None:
+    """Who watches over this pod; None for one that nobody would create again."""
+    owner = getattr(world.watcher_of(uid), "__self__", None)
+    return owner if isinstance(owner, PodOwner) else None
+
+
 class Surges:
     """The owners that have one replica more, by the UID of the pod that is to be replaced."""
 
@@ -379,8 +390,8 @@ class Surges:
         self._owners: dict[str, PodOwner] = {}
 
     def start(self, pod: Pod) -> bool:
-        owner = getattr(self.world.watcher_of(pod.uid), "__self__", None)
-        if not isinstance(owner, PodOwner) or not owner.surge():
+        owner = owner_of(self.world, pod.uid)
+        if owner is None or not owner.surge():
             return False
         self._owners[pod.uid] = owner
         return True

@@ -6,7 +6,7 @@ The engine is the one that runs live. The world performs its instructions and te
 from __future__ import annotations
 
 import math
-from collections.abc import Callable
+from collections.abc import Callable, Sequence
 from dataclasses import replace
 from functools import partial
 
@@ -31,9 +31,10 @@ from trimtab.core.model.events import (
     Tick,
 )
 from trimtab.core.model.instructions import EndSurge, Evict, Instruction, ReadLedger, StartSurge, WriteLedger
-from trimtab.core.model.ledger import Ledger
+from trimtab.core.model.ledger import Grade, Ledger, MoveRecord
 from trimtab.core.model.plan import Plan
 from trimtab.core.model.schedule_result import Decision, Unschedulable
+from trimtab.core.recorder import MetricsRecorder
 from trimtab.core.rescheduling.settings import Mode
 from trimtab.core.settings import Settings
 from trimtab.sim.autoscaling import ClusterAutoscaler, HorizontalAutoscaler
@@ -54,9 +55,19 @@ EVICTION_DELAY = 0.02
 LEDGER_DELAY = 0.01
 
 
+class GradedMoves(MetricsRecorder):
+    """Keeps the moves that were graded, by the UID of the pod that left."""
+
+    def __init__(self) -> None:
+        self.records: dict[str, MoveRecord] = {}
+
+    def move_graded(self, record: MoveRecord, grade: Grade) -> None:
+        self.records[record.uid] = record
+
+
 def without_observing(settings: Settings) -> Settings:
     """Plans that nobody carries out or reads only take time, up to ten times that of scheduling."""
-    observing = settings.rescheduling is not None and settings.rescheduling.mode is Mode.OBSERVE
+    observing = settings.rescheduling is not None and settings.rescheduling.mode is not Mode.AUTO  # nobody approves
     return replace(settings, rescheduling=None) if observing else settings
 
 
@@ -89,6 +100,7 @@ class Simulation:
         self.decisions = 0
         self.plans: list[Plan] = []
         self.ledger, self._ledger_version = Ledger(), 0
+        self._grades = GradedMoves()
         self._busy_until, self._next_tick, self._idle_tick = scenario.begins, math.inf, _idle_tick(settings)
         self._term = 1
         self._driver: Driver | None = None
@@ -100,6 +112,11 @@ class Simulation:
         if self._driver is None:
             raise LookupError("no replica leads at the moment")
         return self._driver.engine
+
+    @property
+    def graded_moves(self) -> Sequence[MoveRecord]:
+        """All that were graded, with their grades; the ledger keeps the last ones only."""
+        return tuple(self._grades.records.values())
 
     def run_until(self, at: float) -> None:
         self.clock.run_until(at)
@@ -180,7 +197,9 @@ class Simulation:
     def _lead(self) -> None:
         """A replica that knows what the API server has takes the lease."""
         now = self.clock.now
-        self._driver = Driver(Engine(self.settings), self._perform, self._decided, self._record, self.plans.append)
+        self._driver = Driver(
+            Engine(self.settings, self._grades), self._perform, self._decided, self._record, self.plans.append
+        )
         for each in self.world.objects.values():
             self._driver.put(ObjectUpserted(each, now))
         for simulated in self.world.nodes.values():

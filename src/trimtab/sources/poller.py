@@ -60,6 +60,11 @@ class Poller:
     def query_names(self) -> tuple[str, ...]:
         return self._source.query_names
 
+    @property
+    def has_read_history(self) -> bool:
+        """Whether nothing of the past is still to come; also if it could not be read."""
+        return self._history is not None and self._history.done()
+
     async def run(self) -> None:
         """Poll until cancelled, then close the source."""
         clock = asyncio.get_running_loop().time

@@ -6,6 +6,8 @@ import re
 
 SCHEDULER_ACCOUNT = "system:serviceaccount:trimtab:trimtab"
 LABELLER_ACCOUNT = "system:serviceaccount:trimtab:trimtab-labeller"
+RESCHEDULER_ACCOUNT = "system:serviceaccount:trimtab:trimtab-rescheduler"
+OUR_ACCOUNTS = (SCHEDULER_ACCOUNT, LABELLER_ACCOUNT, RESCHEDULER_ACCOUNT)
 KUBE_SCHEDULER, KUBE_SCHEDULER_FILE = "system:kube-scheduler", "rbac-system-kube-scheduler.yaml"
 GRANTED_THERE_TOO = ("components/gang/rbac-gang.yaml", "rbac-metrics.yaml")  # files whose rules the other one has, too
 _REFUSED = re.compile(r'[Uu]ser "([^"]+)" cannot')
@@ -22,6 +24,6 @@ def grant_remedy(message: str, file: str, what: str = "it") -> str:
     account = refused_account(message)
     if account == KUBE_SCHEDULER and file in GRANTED_THERE_TOO:
         return f"apply deploy/{KUBE_SCHEDULER_FILE}"
-    if not account or account in (SCHEDULER_ACCOUNT, LABELLER_ACCOUNT):
+    if not account or account in OUR_ACCOUNTS:
         return f"apply deploy/{file}"
     return f"grant {what} to {account}, as deploy/{file} does for Trimtab's service account"

@@ -10,18 +10,20 @@ from msgspec import Struct
 
 from trimtab.core.model.events import LedgerFailed, LedgerRead, LedgerWritten
 from trimtab.core.model.instructions import ReadLedger, WriteLedger
-from trimtab.core.model.ledger import LEDGER_VERSION, Ledger, MoveRecord
+from trimtab.core.model.ledger import LEDGER_VERSION, Ledger, MoveRecord, PublishedPlan
 from trimtab.wire.decoding import UNREADABLE, read_status
 from trimtab.wire.outcomes import NOT_FOUND, Reply
-from trimtab.wire.requests import Request, json_request, quote
+from trimtab.wire.requests import MERGE_PATCH, Request, json_request, quote
 from trimtab.wire.surge import RESOURCES
 
 LEDGER_NAME = "trimtab-moves"
-LEDGER_KEY = "ledger.json"
+LEDGER_KEY, PLAN_KEY = "ledger.json", "plan.json"
+APPROVED = "trimtab.dev/approved-plan"  # an annotation: the ID of the plan that waits
 
 
 class _Meta(Struct, frozen=True, rename="camel"):
     resource_version: str = ""
+    annotations: dict[str, str] | None = None
 
 
 class _ConfigMap(Struct, frozen=True):
@@ -44,11 +46,32 @@ def write_ledger_request(write: WriteLedger, namespace: str) -> Request:
         "apiVersion": "v1",
         "kind": "ConfigMap",
         "metadata": metadata | ({"resourceVersion": write.version} if write.version else {}),
-        "data": {LEDGER_KEY: msgspec.json.encode(write.ledger).decode()},
+        "data": {LEDGER_KEY: msgspec.json.encode(write.ledger).decode(), **_published(write.plan)},
     }
     if not write.version:
         return json_request("POST", _config_maps(namespace), body)
     return json_request("PUT", f"{_config_maps(namespace)}/{LEDGER_NAME}", body)
+
+
+def _published(plan: PublishedPlan | None) -> dict[str, str]:
+    return {PLAN_KEY: msgspec.json.encode(plan).decode()} if plan is not None else {}
+
+
+def approve_request(namespace: str, plan: str) -> Request:
+    """Annotate the ConfigMap with the ID of the plan; the process that published it removes both."""
+    body = {"metadata": {"annotations": {APPROVED: plan}}}
+    return json_request("PATCH", f"{_config_maps(namespace)}/{LEDGER_NAME}", body, MERGE_PATCH)
+
+
+def decode_published(body: bytes) -> tuple[PublishedPlan | None, str]:
+    """The plan that waits in a ConfigMap, and the ID that is approved; none where either cannot be read."""
+    try:
+        found = msgspec.json.decode(body, type=_ConfigMap)
+        text = (found.data or {}).get(PLAN_KEY)
+        plan = msgspec.json.decode(text, type=PublishedPlan) if text is not None else None
+    except UNREADABLE:
+        return None, ""
+    return plan, (found.metadata.annotations or {}).get(APPROVED, "")
 
 
 def _config_maps(namespace: str) -> str:
@@ -66,7 +89,8 @@ def read_ledger_outcome(read: ReadLedger, reply: Reply, now: float, namespace: s
         remedy = "repair it, or delete it if no move of the last hour matters: nothing is moved until then"
         return LedgerRead(None, now, problem=f"{where} holds no ledger of moves that can be read ({problem}): {remedy}")
     ledger, version = found
-    return LedgerRead(ledger, now, version)
+    plan, approved = decode_published(reply.body)
+    return LedgerRead(ledger, now, version, plan=plan, approved=approved)
 
 
 def decode_ledger(body: bytes) -> tuple[tuple[Ledger, str] | None, str]:

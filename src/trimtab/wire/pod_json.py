@@ -114,11 +114,12 @@ class PodAnnotationsShape(Struct, frozen=True, gc=False, omit_defaults=True):
     do_not_disrupt: str | None = field(default=None, name=pod.DO_NOT_DISRUPT)
     evict: str | None = field(default=None, name=pod.EVICT)
     deletion_cost: str | None = field(default=None, name=pod.DELETION_COST)
+    resize: str | None = field(default=None, name=pod.RESIZE)
 
 
 # The value with a meaning; of the others, apart from the list of volumes, only the presence has one.
 _INT32 = re.compile(r"0|-?[1-9][0-9]{0,9}")
-_MEANINGFUL = {"safe_to_evict": "false", "do_not_disrupt": "true", "evict": "never"}
+_MEANINGFUL = {"safe_to_evict": "false", "do_not_disrupt": "true", "evict": "never", "resize": "requests"}
 
 
 def meaningful_annotations(held: Any, volumes: Any) -> dict[str, str | None]:

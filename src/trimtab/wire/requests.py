@@ -153,12 +153,13 @@ def delete_pod_request(preempt: Preempt) -> Request:
 
 
 def evict_request(evict: Evict) -> Request:
-    """With the pod's own grace period. After a 409 for the UID the server has charged the budget all the same."""
+    """After a 409 for the UID the server has charged the budget all the same."""
+    options = {"apiVersion": "v1", "kind": "DeleteOptions", "preconditions": {"uid": evict.uid}}
     eviction = {
         "apiVersion": "policy/v1",
         "kind": "Eviction",
         "metadata": {"name": evict.name, "namespace": evict.namespace},
-        "deleteOptions": {"apiVersion": "v1", "kind": "DeleteOptions", "preconditions": {"uid": evict.uid}},
+        "deleteOptions": options | ({"gracePeriodSeconds": evict.grace} if evict.grace else {}),
     }
     return json_request("POST", _pod(evict.namespace, evict.name) + "/eviction", eviction)
 
@@ -270,8 +271,8 @@ def event_request(event: EmitEvent, now: str, name: str, instance: str) -> Reque
             "reason": truncate(event.reason, MAX_FIELD_BYTES),
             "regarding": {
                 "apiVersion": "v1",
-                "kind": "Pod",
-                "namespace": event.namespace,
+                "kind": event.kind,
+                **({"namespace": event.namespace} if event.kind == "Pod" else {}),
                 "name": event.name,
                 "uid": event.uid,
             },

@@ -18,7 +18,7 @@ from trimtab.apps.deploy.render import CHECKSUM, render
 from trimtab.cli.config import templates
 
 RELEASE = Release("trimtab", "0.1.0", "default", templates()["default"])
-OFFERED = ("labeller", "gang", "default-scheduler", "monitoring", "network-policy")
+OFFERED = ("labeller", "rescheduler", "gang", "default-scheduler", "monitoring", "network-policy")
 
 
 def rendered(release: Release) -> dict[tuple[str, str], Object]:
@@ -68,8 +68,15 @@ def test_another_namespace_is_named_everywhere() -> None:
     assert ["trimtab"] not in [values for found in listed for values in found]
     assert "mine" in {value for each in items.values() for value in values_of(each, "namespace")}
     assert "trimtab" not in {value for each in items.values() for value in values_of(each, "namespace")}
-    for name in ("trimtab-labeller", "trimtab-unmark"):
-        assert any("--lease-namespace=mine" in strings(each) for key, each in items.items() if key[1] == name)
+    flags = {
+        "trimtab-labeller": "--lease-namespace=mine",
+        "trimtab-unmark": "--lease-namespace=mine",
+        "trimtab-rescheduler": "--leader-elect-resource-namespace=mine",
+    }
+    for name, flag in flags.items():
+        assert any(flag in strings(each) for key, each in items.items() if key[1] == name)
+    shipped = "--leader-elect-resource-namespace=trimtab"
+    assert not any(shipped in strings(each) for each in items.values())
 
 
 def strings(value: Any) -> list[str]:
@@ -101,20 +108,20 @@ def test_the_image_is_set_in_every_pod() -> None:
 
 
 def test_only_the_pods_of_a_changed_configuration_roll() -> None:
-    """The checksum follows the scheduler's configuration; the labeller's is its own unless the file has label rules."""
+    """The checksum follows the scheduler's configuration; the others' are their own unless the file has their sections."""
 
-    def sums(release: Release) -> tuple[str, str]:
-        items = rendered(replace(release, components=("labeller",)))
-        annotations = [
-            items["Deployment", name]["spec"]["template"]["metadata"]["annotations"]
-            for name in ("trimtab", "trimtab-labeller")
-        ]
-        return annotations[0][CHECKSUM], annotations[1][CHECKSUM]
+    def sums(release: Release) -> list[str]:
+        items = rendered(replace(release, components=("labeller", "rescheduler")))
+        names = ("trimtab", "trimtab-labeller", "trimtab-rescheduler")
+        pods = [items["Deployment", name]["spec"]["template"]["metadata"] for name in names]
+        return [each["annotations"][CHECKSUM] for each in pods]
 
     one, other = sums(RELEASE), sums(replace(RELEASE, config="# changed"))
-    assert (False, True) == (one[0] == other[0], one[1] == other[1])
+    assert [False, True, True] == [before == after for before, after in zip(one, other, strict=True)]
     with_rules = sums(replace(RELEASE, config="# changed", has_label_rules=True))
     assert other[0] == with_rules[0] == with_rules[1]
+    with_moves = sums(replace(RELEASE, config="# changed", has_rescheduling=True))
+    assert [other[0], one[1], other[0]] == with_moves
 
 
 def test_the_role_allows_the_lease_of_the_configuration() -> None:

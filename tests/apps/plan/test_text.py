@@ -36,14 +36,16 @@ def test_moves() -> None:
         "Trimtab would move 1 pod of cluster.json (2 nodes, 12 pods), as of 2026-01-31 08:00:00 UTC.\n"
         "\n"
         "  ~ shop/web-1  n-1 → n-2\n"
-        "      why   ResourceOptimization: cpu at 95%, above 80%\n"
-        "      gain  80.5, cost 32.0\n"
+        "      why     ResourceOptimization: cpu at 95%, above 80%\n"
+        "      gain    80.5, cost 32.0\n"
+        "      guards  all 23 allow it\n"
         "\n"
         "Plan: 1 move, penalty of all nodes 120.5 → 40.0.\n"
         "hottest node  before   after    limit  nodes above it\n"
         "cpu           95% n-1  70% n-2  80%    1 → 0\n"
         "\n"
-        "Refused: 7 by minimum age, 1 by replaceable. --why-not shows the reasons.\n"
+        "7 guards of the cluster and 23 of each pod were asked. Refused: 7 by minimum age, 1 by replaceable. "
+        "--why-not shows the reasons.\n"
         "Nothing was changed: `trimtab plan` only reads."
     ) == text_of(Plan(AT, (MOVE,), (ALONE, *YOUNG, ALONE), 120.5, 40.0))
 
@@ -51,7 +53,7 @@ def test_moves() -> None:
 def test_a_dear_pod() -> None:
     """Why it costs more than others."""
     dear = replace(MOVE, cost=48.0, cost_reason="priority 1000, starts in 90 s")
-    assert "      gain  80.5, cost 48.0 (priority 1000, starts in 90 s)\n" in text_of(Plan(AT, (dear,)))
+    assert "      gain    80.5, cost 48.0 (priority 1000, starts in 90 s)\n" in text_of(Plan(AT, (dear,)))
     document = json.loads(encode(document_of(planned(Plan(AT, (dear,))), AT)))
     assert "priority 1000, starts in 90 s" == document["moves"][0]["costReason"]
 
@@ -60,10 +62,10 @@ def test_nodes_that_another_scheduler_could_choose() -> None:
     """The target is first in the list, so the others are named; a few of them if there are many."""
     names = tuple(f"n-{number}" for number in range(2, 12))
     several = replace(MOVE, could_choose=names[:3])
-    line = "      or    n-3, n-4: its scheduler could choose any, and the gain is the least\n"
-    assert f"      gain  80.5, cost 32.0\n{line}" in text_of(Plan(AT, (several,)))
+    line = "      or      n-3, n-4: its scheduler could choose any, and the gain is the least\n"
+    assert f"      gain    80.5, cost 32.0\n{line}" in text_of(Plan(AT, (several,)))
     many = text_of(Plan(AT, (replace(MOVE, could_choose=names),)))
-    assert "      or    n-3, n-4, n-5, n-6, n-7 and 4 more: its scheduler" in many
+    assert "      or      n-3, n-4, n-5, n-6, n-7 and 4 more: its scheduler" in many
     document = json.loads(encode(document_of(planned(Plan(AT, (several,))), AT)))
     assert ["n-2", "n-3", "n-4"] == document["moves"][0]["couldChoose"]
 
@@ -81,7 +83,7 @@ def test_nothing_to_move() -> None:
     calm = text_of(Plan(AT), CALM)
     assert calm.startswith("Trimtab would move no pod of cluster.json")
     assert "\nNothing to move: every node is below its limits (highest: cpu 31% on n-1).\n" in calm
-    assert "\nNo guard refused anything.\n" in calm
+    assert "\n7 guards of the cluster and 23 of each pod were asked, and none refused anything.\n" in calm
     hot = "Nothing to move despite 1 node above the limit of cpu: "
     assert f"{hot}no possible move gains more than it costs.\n" in text_of(Plan(AT))
     refused = text_of(Plan(AT, refusals=(ALONE,)))

@@ -19,14 +19,9 @@ from tests.config.descheduler.policies import (
     with_field,
 )
 from trimtab.config.descheduler.equivalent import convert_policy
+from trimtab.config.descheduler.evictor_shapes import EVICTORS
 from trimtab.config.descheduler.rivals import read_rival
-from trimtab.config.descheduler.shapes import (
-    EVICTORS,
-    OPERATIONAL,
-    STRATEGY_ARGS,
-    DeschedulerConfiguration,
-    DeschedulerPolicy,
-)
+from trimtab.config.descheduler.shapes import OPERATIONAL, STRATEGY_ARGS, DeschedulerConfiguration, DeschedulerPolicy
 from trimtab.config.diagnostics import ConfigError
 from trimtab.config.schema import fields_of
 
@@ -267,3 +262,13 @@ def test_positions_in_a_config_map() -> None:
     found = convert_policy(head + text, FILE)
     assert (FILE, 8) in [(each.file, each.line) for each in found.notes if each.path == "gracePeriodSeconds"]
     assert dataclasses.asdict(found.settings) == dataclasses.asdict(convert_policy(inner, FILE).settings)
+
+
+def test_two_profiles() -> None:
+    """They are read as one; what both have counts as the first has it, with a note."""
+    first = policy(LowNodeUtilization=LOW_NODE_UTILIZATION)
+    second = policy(LowNodeUtilization="{thresholds: {cpu: 1}, targetThresholds: {cpu: 2}}", RemoveDuplicates="{}")
+    found = convert_policy(first + second.partition("profiles:\n")[2], FILE)
+    assert ["ResourceOptimization", "RemoveDuplicates"] == [each.name for each in found.settings.strategies]
+    assert 0.5 == found.settings.limits["cpu"]
+    assert any("a second profile has it, too, and the first one's arguments count" in each for each in messages(found))

@@ -14,7 +14,7 @@ from trimtab.core.model.events import Tick
 from trimtab.core.model.plan import Move, Plan, Refusal
 from trimtab.core.model.resources import CPU
 from trimtab.core.rescheduling.controller import Rescheduling
-from trimtab.core.rescheduling.explain import NodeOutlook, explain_rescheduling, outlook_of
+from trimtab.core.rescheduling.explain import NodeOutlook, explain_rescheduling, explain_steps, finish
 from trimtab.core.rescheduling.guards import GuardContext
 from trimtab.core.rescheduling.plan_history import PLANS_KEPT, PlanHistory
 from trimtab.core.rescheduling.settings import ReschedulingSettings
@@ -24,7 +24,8 @@ BUSY = (("large", "a", 2.8), ("middle", "a", 0.9), ("x", "b", 1.5), ("y", "c", 0
 
 def explained(cluster: Cluster, name: str = "a", **settings: Any) -> NodeOutlook:
     chosen = {"limits": {CPU: 0.8}, "allow_last_replica": True, "required_gain": 16.0, **settings}
-    return outlook_of(GuardContext(cluster, ReschedulingSettings(**chosen), 1500.0), {OURS: PROFILE}.get, name)
+    guards = GuardContext(cluster, ReschedulingSettings(**chosen), 1500.0)
+    return finish(explain_steps(guards, {OURS: PROFILE}.get, name))
 
 
 def test_a_hot_node() -> None:
@@ -81,7 +82,7 @@ def test_a_node_without_samples() -> None:
 def test_a_scheduler_that_nobody_knows() -> None:
     """As the plan says it."""
     context = GuardContext(measured(*BUSY), ReschedulingSettings(limits={CPU: 0.8}, allow_last_replica=True), 1500.0)
-    found = outlook_of(context, lambda name: None, "a")
+    found = finish(explain_steps(context, lambda name: None, "a"))
     assert {"scheduler"} == {each.guard for each in found.pods}
 
 

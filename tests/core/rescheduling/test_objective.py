@@ -22,13 +22,14 @@ LIMITS = {CPU: 0.8}
     [
         (0.0, 0.0),
         (0.5, 0.1 * 0.25),
-        (0.75, 0.1 * 0.5625),
-        (0.8, 0.5 + 0.1 * 0.64),
-        (0.85, 1.0 + 3 * 0.05 + 10 * 0.0025 + 0.1 * 0.7225),
-        (1.2, 1.0 + 3 * 0.4 + 10 * 0.16 + 0.1 * 1.44),
+        (0.78, 0.1 * 0.6084),
+        (0.79, 0.5 + 0.1 * 0.6241),
+        (0.8, 1.0 + 0.1 * 0.64),
+        (0.85, 1.0 + 3 * 0.05 + 40 * 0.0025 + 0.1 * 0.7225),
+        (1.2, 1.0 + 3 * 0.4 + 40 * 0.16 + 0.1 * 1.44),
     ],
 )
-def test_the_penalty_rises_around_the_limit_and_is_convex_above(load: float, penalty: float) -> None:
+def test_the_penalty_rises_below_the_limit_and_is_convex_above(load: float, penalty: float) -> None:
     """Figures that are computed by hand."""
     assert penalty == pytest.approx(float(penalties(np.array([[load]], dtype=np.float32), ONE)[0]), rel=1e-5)
 
@@ -36,9 +37,27 @@ def test_the_penalty_rises_around_the_limit_and_is_convex_above(load: float, pen
 def test_recent_snapshots_weigh_most_and_the_newest_of_them_more() -> None:
     """Half of what a week of hours weighs, decaying by e^-0.5; a young cluster has fewer hours, not heavier ones."""
     weights = snapshot_weights(6, 168)
-    assert (72.0, 144.0) == (pytest.approx(weights[:6].sum(), rel=1e-5), pytest.approx(weights[6:].sum(), rel=1e-5))
+    assert (56.0, 112.0) == (pytest.approx(weights[:6].sum(), rel=1e-5), pytest.approx(weights[6:].sum(), rel=1e-5))
     assert np.exp(0.5) == pytest.approx(weights[0] / weights[1], rel=1e-5)
     assert weights[-1] == pytest.approx(snapshot_weights(6, 2)[-1])
+
+
+def test_a_snapshot_with_few_of_its_samples_weighs_less() -> None:
+    """All recent ones weigh as much as before, together."""
+    weights, full = snapshot_weights(6, 0, newest=0.1), snapshot_weights(6, 0)
+    assert weights[0] < weights[1] and full.sum() == pytest.approx(float(weights.sum()), rel=1e-5)
+    assert np.exp(0.5) * 0.1 == pytest.approx(weights[0] / weights[1], rel=1e-5)
+
+
+def test_samples_of_the_newest_snapshot_are_counted() -> None:
+    """Two within the first five minutes, and one since then."""
+    cluster = cluster_of("a")
+    cluster.load_store.keep_snapshots(True)
+    cluster.upsert_pod(running_pod("x", "a", owner="owner-of-x", started=-1000.0))
+    for at in (0.0, 150.0, 300.0):
+        ingest(cluster, reading({"a": 1000.0}, at), pod_reading({"x": 1000.0}, at))
+    weights = NodeLoad(cluster, LIMITS).weights
+    assert np.exp(0.5) * 0.5 == pytest.approx(weights[0] / weights[1], rel=1e-5)
 
 
 def measured(*placed: tuple[str, str, tuple[float, ...]], nodes: tuple[str, ...] = ("a", "b")) -> Cluster:

@@ -67,7 +67,17 @@
 {{- if and .Values.labeller.enabled .Values.labeller.config -}}
 {{- $_ := include "trimtab.documents" (dict "text" .Values.labeller.config "value" "labeller.config" "kind" "TrimtabConfiguration") -}}
 {{- end -}}
-{{- range $value, $arguments := dict "extraArgs" .Values.extraArgs "labeller.extraArgs" .Values.labeller.extraArgs -}}
+{{- if .Values.rescheduler.config -}}
+{{- if ne .Values.rescheduler.mode "observe" -}}
+{{- fail "rescheduler.mode is for the shipped file, and rescheduler.config has its own: write rescheduling.mode there, and leave this value out" -}}
+{{- end -}}
+{{- $written := include "trimtab.documents" (dict "text" .Values.rescheduler.config "value" "rescheduler.config" "kind" "TrimtabConfiguration") | fromJson -}}
+{{- if not (get $written "TrimtabConfiguration").rescheduling -}}
+{{- fail "rescheduler.config has no section rescheduling: see docs/rescheduling.md, and try the file with `trimtab config check FILE`" -}}
+{{- end -}}
+{{- end -}}
+{{- $further := dict "extraArgs" .Values.extraArgs "labeller.extraArgs" .Values.labeller.extraArgs "rescheduler.extraArgs" .Values.rescheduler.extraArgs -}}
+{{- range $value, $arguments := $further -}}
 {{- range $arguments -}}
 {{- if regexMatch "^--secure[-_]port(=|$)" . -}}
 {{- fail (printf "%s has %s, but probes, Service and NetworkPolicy use the port 10259: leave it out" $value .) -}}

@@ -134,13 +134,20 @@ readinessProbe:
 {{- end }}
 {{- end -}}
 
-{{- /* Subjects of roles that scheduler and labeller share. */ -}}
-{{- define "trimtab.bothAccounts" -}}
+{{- /* Subjects of roles that all accounts share. */ -}}
+{{- define "trimtab.allAccounts" -}}
 - kind: ServiceAccount
   name: {{ include "trimtab.serviceAccount" . }}
   namespace: {{ .Release.Namespace }}
 - kind: ServiceAccount
   name: {{ include "trimtab.fullname" . }}-labeller
+  namespace: {{ .Release.Namespace }}
+{{ include "trimtab.reschedulerSubject" . }}
+{{- end -}}
+
+{{- define "trimtab.reschedulerSubject" -}}
+- kind: ServiceAccount
+  name: {{ include "trimtab.fullname" . }}-rescheduler
   namespace: {{ .Release.Namespace }}
 {{- end -}}
 
@@ -155,6 +162,14 @@ readinessProbe:
   serviceAccount: {name: {{ include "trimtab.serviceAccount" . }}, namespace: {{ .Release.Namespace }}}
 - kind: ServiceAccount
   serviceAccount: {name: {{ include "trimtab.fullname" . }}-labeller, namespace: {{ .Release.Namespace }}}
+- kind: ServiceAccount
+  serviceAccount: {name: {{ include "trimtab.fullname" . }}-rescheduler, namespace: {{ .Release.Namespace }}}
+{{- end -}}
+
+{{- /* The rescheduler's file: that of the values, or the shipped one with rescheduler.mode. */ -}}
+{{- define "trimtab.reschedulerConfig" -}}
+{{- $shipped := .Files.Get "files/rescheduler.yaml" -}}
+{{- .Values.rescheduler.config | default (regexReplaceAll "(?m)^  mode: observe " $shipped (printf "  mode: %s " .Values.rescheduler.mode)) -}}
 {{- end -}}
 
 {{- define "trimtab.config" -}}

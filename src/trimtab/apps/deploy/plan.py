@@ -28,7 +28,7 @@ from trimtab.apps.deploy.release import (
     to_config_map,
 )
 from trimtab.apps.deploy.rights import check_reading, check_writing
-from trimtab.kube.lease import LABELLER_LEASE
+from trimtab.kube.lease import LABELLER_LEASE, RESCHEDULER_LEASE
 
 # Others may have made these before us; then they are used and left as they are.
 SHARED_KINDS = ("Namespace", "CustomResourceDefinition")
@@ -99,7 +99,8 @@ async def make_plan(client: ApiClient, release: Release, rendered: Sequence[Obje
 def _lease_note(installed: Inventory | None, release: Release) -> tuple[str, ...]:
     """That the lease becomes another one, if it does."""
     new = "/".join(release.lease)
-    old = [each for each in (installed.leases if installed else ()) if not each.endswith(f"/{LABELLER_LEASE}")]
+    others = (f"/{LABELLER_LEASE}", f"/{RESCHEDULER_LEASE}")
+    old = [each for each in (installed.leases if installed else ()) if not each.endswith(others)]
     if not old or not release.leader_elect or new in old:
         return ()
     return (

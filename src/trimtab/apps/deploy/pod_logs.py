@@ -11,7 +11,7 @@ from collections.abc import Callable
 from dataclasses import dataclass
 
 from trimtab.apps.deploy.api_client import ApiClient, DeployError, Object, refusal
-from trimtab.apps.deploy.release import COMPONENT, LABELLER, TRIMTAB
+from trimtab.apps.deploy.release import COMPONENT, LABELLER, RESCHEDULER, TRIMTAB
 from trimtab.kube.transport import Response, Unreachable
 from trimtab.wire.requests import Request, quote
 
@@ -89,9 +89,10 @@ async def _nothing_to_read(client: ApiClient, options: LogOptions) -> DeployErro
     """Why there is no pod: the component is not installed, or it has none now."""
     deployments = await client.list_kind("apps/v1", "Deployment", options.namespace, labels=TRIMTAB)
     components = [(each["metadata"].get("labels") or {}).get(COMPONENT) for each in deployments]
-    if components and options.component == LABELLER and LABELLER not in components:
+    asked = options.component
+    if components and asked in (LABELLER, RESCHEDULER) and asked not in components:
         return DeployError(
-            f"the labeller is not installed in namespace {options.namespace}: trimtab deploy upgrade --labeller adds it"
+            f"the {asked} is not installed in namespace {options.namespace}: trimtab deploy upgrade --{asked} adds it"
         )
     which = f"the {options.component}" if options.component else "trimtab"
     return DeployError(f"no pod of {which} is in namespace {options.namespace}: see trimtab deploy status")

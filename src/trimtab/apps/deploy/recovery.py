@@ -11,7 +11,12 @@ from trimtab.apps.deploy.kustomization import manifests_folder, read_everything,
 from trimtab.apps.deploy.release import OURS, REPOSITORY, Inventory, deployed_in, is_ours
 from trimtab.apps.deploy.render import CONFIG_KEY, RUNBOOK_URL, RUNBOOKS, VERSION
 
-OPTIONAL = ("monitoring", "labeller", "network-policy")  # what flags ask for; the rest follows from the configuration
+OPTIONAL = (
+    "monitoring",
+    "labeller",
+    "rescheduler",
+    "network-policy",
+)  # what flags ask for; the rest follows from the configuration
 
 
 async def marked_objects(client: ApiClient, namespace: str, kinds: Iterable[tuple[str, str]]) -> list[Object]:

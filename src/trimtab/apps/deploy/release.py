@@ -13,14 +13,14 @@ from typing import Any
 import msgspec
 
 from trimtab.apps.deploy.api_client import FIELD_MANAGER, ApiClient, DeployError, Object, ObjectRef
-from trimtab.kube.lease import LABELLER_LEASE
+from trimtab.kube.lease import LABELLER_LEASE, RESCHEDULER_LEASE
 
 INVENTORY = "trimtab-deploy"
 MANAGED_BY = "app.kubernetes.io/managed-by"
 DEPLOYED_IN = "deploy.trimtab.dev/namespace"
 REPOSITORY = "trimtab"
 NONE = "-"  # in the inventory, the namespace of a cluster-scoped object
-LABELLER = "labeller"
+LABELLER, RESCHEDULER = "labeller", "rescheduler"
 LABELLER_DEPLOYMENT = "trimtab-labeller"
 LEASES = "coordination.k8s.io/v1"
 COMPONENT = "app.kubernetes.io/component"
@@ -47,13 +47,15 @@ class Release:
     labels_nodes: bool = False  # the labeller writes, so it holds a lease, too
     runbook_url_base: str = ""  # of the links in alerts; empty for the shipped one
     notes: tuple[str, ...] = ()  # what people should know about its configuration
+    has_rescheduling: bool = False  # its file has a section for the rescheduler
 
     @property
     def leases(self) -> tuple[str, ...]:
         """The leases that its processes hold, as namespace/name."""
         labelling = self.labels_nodes and LABELLER in self.components
         own = ("/".join(self.lease),) if self.leader_elect else ()
-        return own + ((f"{self.namespace}/{LABELLER_LEASE}",) if labelling else ())
+        others = {LABELLER_LEASE: labelling, RESCHEDULER_LEASE: RESCHEDULER in self.components}
+        return own + tuple(f"{self.namespace}/{name}" for name, held in others.items() if held)
 
     @property
     def image(self) -> str:

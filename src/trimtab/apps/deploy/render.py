@@ -14,7 +14,8 @@ from trimtab.apps.deploy.api_client import FIELD_MANAGER, Object
 from trimtab.apps.deploy.release import DEPLOYED_IN, MANAGED_BY, Release
 
 SHIPPED_NAMESPACE = "trimtab"
-CONFIG_MAP, LABELLER_CONFIG_MAP, CONFIG_KEY = "trimtab", "trimtab-labeller", "config.yaml"
+CONFIG_MAP, CONFIG_KEY = "trimtab", "config.yaml"
+LABELLER_CONFIG_MAP, RESCHEDULER_CONFIG_MAP = "trimtab-labeller", "trimtab-rescheduler"
 SHIPPED_LEASE = "trimtab"
 RUNBOOK_URL, RUNBOOKS = "runbook_url", "docs/runbooks"
 CHECKSUM = "deploy.trimtab.dev/config-checksum"
@@ -23,6 +24,7 @@ NAMESPACE_KEYS = {"namespace", "namespaces", "matchNames", "kubernetes.io/metada
 # Where a namespace is part of a longer text: an account's user name, a Service's host name, a selector of series.
 NAMESPACE_TEXTS = ("system:serviceaccount:{}:", ".{}.svc", 'namespace="{}"')
 LEASE_FLAG, COMMANDS_WITH_LEASE_FLAG = "--lease-namespace", {"labeller", "unmark"}
+RUN_LEASE_FLAG = "--leader-elect-resource-namespace"
 
 
 def render(objects: Iterable[Object], release: Release) -> list[Object]:
@@ -62,7 +64,8 @@ def _configured(item: Object, release: Release) -> Object:
         return {**item, "metadata": {**item["metadata"], "name": release.namespace}}
     if (kind, name) == ("ConfigMap", CONFIG_MAP):
         return {**item, "data": {**dict(release.files), CONFIG_KEY: release.config}}
-    if (kind, name) == ("ConfigMap", LABELLER_CONFIG_MAP) and release.has_label_rules:
+    shared = {LABELLER_CONFIG_MAP: release.has_label_rules, RESCHEDULER_CONFIG_MAP: release.has_rescheduling}
+    if kind == "ConfigMap" and shared.get(name):
         return {**item, "data": {**dict(release.files), CONFIG_KEY: release.config}}
     if (kind, name) == ("Lease", SHIPPED_LEASE) and release.lease[0] == release.namespace:
         return {**item, "metadata": {**item["metadata"], "name": release.lease[1]}}
@@ -124,6 +127,8 @@ def _container(container: dict[str, Any], release: Release) -> dict[str, Any]:
     if COMMANDS_WITH_LEASE_FLAG.intersection(arguments) and release.namespace != SHIPPED_NAMESPACE:
         arguments = [each for each in arguments if not each.startswith(LEASE_FLAG)]
         arguments.append(f"{LEASE_FLAG}={release.namespace}")
+    moved = f"{RUN_LEASE_FLAG}={release.namespace}"
+    arguments = [moved if each.startswith(RUN_LEASE_FLAG) else each for each in arguments]
     return {**container, "image": release.image, "args": arguments}
 
 

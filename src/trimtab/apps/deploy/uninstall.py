@@ -40,11 +40,12 @@ from trimtab.apps.deploy.release import (
 )
 from trimtab.apps.deploy.rights import require_rights
 from trimtab.apps.deploy.rollout import wait_for_pods
-from trimtab.kube.lease import LABELLER_LEASE
+from trimtab.kube.lease import LABELLER_LEASE, RESCHEDULER_LEASE
+from trimtab.wire.ledger import LEDGER_NAME
 from trimtab.wire.requests import Request
 
 POLL_SECONDS = 0.5
-DEFAULT_LEASES = ("trimtab", LABELLER_LEASE)
+DEFAULT_LEASES = ("trimtab", LABELLER_LEASE, RESCHEDULER_LEASE)
 WORKLOADS = ("Deployment", "CronJob")
 # What Kubernetes itself puts into every namespace, or derives from other objects.
 GENERATED = {("ServiceAccount", "default"), ("ConfigMap", "kube-root-ca.crt")}
@@ -53,18 +54,18 @@ DERIVED_KINDS = {"Event", "Endpoints", "EndpointSlice", "PodMetrics"}
 
 @dataclass(frozen=True, slots=True)
 class Removal:
-    """What is deleted, in this order, what stays and why, the leases that its processes made, and whether labels go."""
+    """What is deleted, in this order, what stays and why, what its processes made, and whether labels go."""
 
     namespace: str
     objects: tuple[Object, ...]
-    leases: tuple[ObjectRef, ...]
+    made: tuple[ObjectRef, ...]  # leases, and the rescheduler's ledger
     removes_namespace: bool
     removes_labels: bool = False
     notes: tuple[str, ...] = ()
 
     @property
     def has_work(self) -> bool:
-        return bool(self.objects or self.leases or self.removes_namespace)
+        return bool(self.objects or self.made or self.removes_namespace)
 
     @property
     def refs(self) -> list[ObjectRef]:
@@ -78,21 +79,22 @@ async def plan_removal(client: ApiClient, namespace: str, kinds: Iterable[tuple[
     used, notes = await _used_definitions(client, found.values())
     doomed = [found[ref] for ref in reversed(in_order(found)) if ref not in used and ref.kind != "Namespace"]
     doomed.sort(key=lambda each: (each["kind"] not in WORKLOADS, ref_of(each) == inventory_ref(namespace)))
-    leases = await _leases(client, namespace, inventory, found) if found else ()
-    removes, note = await _removes_namespace(client, namespace, {*found, *leases})
-    await _check_rights(client, namespace, [*map(ref_of, doomed), *leases], removes)
-    traces = {labeller_ref(namespace), lease_ref(LABELLER_LEASE, namespace)}.intersection((*found, *leases))
+    made = await _made_by_processes(client, namespace, inventory, found) if found else ()
+    removes, note = await _removes_namespace(client, namespace, {*found, *made})
+    await _check_rights(client, namespace, [*map(ref_of, doomed), *made], removes)
+    traces = {labeller_ref(namespace), lease_ref(LABELLER_LEASE, namespace)}.intersection((*found, *made))
     labelled = had_labeller(inventory, namespace) or bool(traces)
-    return Removal(namespace, tuple(doomed), leases, removes, labelled, (*notes, *note))
+    return Removal(namespace, tuple(doomed), made, removes, labelled, (*notes, *note))
 
 
-async def _leases(
+async def _made_by_processes(
     client: ApiClient, namespace: str, inventory: Inventory | None, known: Container[ObjectRef]
 ) -> tuple[ObjectRef, ...]:
-    """Further leases that our processes made in our namespace; kube-scheduler's, which a profile may use, is not ours."""
+    """Further leases in our namespace, and the ledger; kube-scheduler's lease, which a profile may use, is not ours."""
     recorded = [name.split("/", 1) for name in (inventory.leases if inventory else ())]
     own = dict.fromkeys((*(name for where, name in recorded if where == namespace), *DEFAULT_LEASES))
-    refs = [ref for ref in (lease_ref(name, namespace) for name in own) if ref not in known]
+    candidates = [*(lease_ref(name, namespace) for name in own), ObjectRef("v1", "ConfigMap", LEDGER_NAME, namespace)]
+    refs = [ref for ref in candidates if ref not in known]
     return tuple([ref for ref in refs if await client.read(ref) is not None])
 
 
@@ -178,7 +180,7 @@ async def carry_out_removal(client: ApiClient, removal: Removal, timeout: float,
         await wait_for_pods(client, removal.namespace, TRIMTAB, timeout)
     if removal.removes_labels:
         await remove_labels(client, removal.namespace, timeout, say)
-    for ref in removal.leases:
+    for ref in removal.made:
         if await client.delete(ref):
             say(f"deleted {ref}")
     for each in rest:

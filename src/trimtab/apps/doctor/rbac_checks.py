@@ -11,28 +11,52 @@ from typing import NamedTuple
 
 from trimtab.apps.doctor.apiserver_checks import ApiServer
 from trimtab.apps.doctor.finding import Area, Finding, ok, problem, warning
-from trimtab.apps.process import LABELLER_IN_SCHEDULER, extra_watched_kinds
+from trimtab.apps.process import (
+    LABELLER,
+    LABELLER_IN_SCHEDULER,
+    RESCHEDULER,
+    SCHEDULER,
+    ControllerSpec,
+    extra_watched_kinds,
+)
 from trimtab.config.configuration import Configuration, LeaderElection
 from trimtab.config.trimtab.settings import MetricsServerSettings
 from trimtab.core.model.instructions import (
     Bind,
     BindVolume,
     EmitEvent,
+    EndSurge,
+    Evict,
     GetPod,
     Instruction,
     LabelNode,
     Nominate,
     Preempt,
+    ReadLedger,
+    ResizePod,
     SelectNode,
     SetUnschedulable,
+    StartSurge,
+    WriteLedger,
 )
+from trimtab.core.rescheduling.settings import Method, Mode, ReschedulingSettings
 from trimtab.kube.access_review import SERVICE_ACCOUNT, ReviewResult, review, whoami
 from trimtab.kube.api_calls import required_rules
 from trimtab.kube.kinds import UnknownKind
-from trimtab.wire.forbidden import KUBE_SCHEDULER, KUBE_SCHEDULER_FILE, LABELLER_ACCOUNT, SCHEDULER_ACCOUNT
+from trimtab.kube.lease import LABELLER_LEASE, RESCHEDULER_LEASE
+from trimtab.wire.forbidden import (
+    KUBE_SCHEDULER,
+    KUBE_SCHEDULER_FILE,
+    LABELLER_ACCOUNT,
+    OUR_ACCOUNTS,
+    RESCHEDULER_ACCOUNT,
+    SCHEDULER_ACCOUNT,
+)
+from trimtab.wire.ledger import LEDGER_NAME
 
 LEASES, METRICS = "coordination.k8s.io", "metrics.k8s.io"
 APPLY_FILE = "apply deploy/{}"
+ACCOUNTS = {SCHEDULER: SCHEDULER_ACCOUNT, LABELLER: LABELLER_ACCOUNT, RESCHEDULER: RESCHEDULER_ACCOUNT}
 # Groups and namespaces of what that user's stock roles lack, and the file grants.
 KUBE_SCHEDULER_LACKS = {
     (METRICS, ""),
@@ -77,10 +101,15 @@ SERVING = (
 def required(configuration: Configuration) -> Iterator[Permission]:
     """All permissions that a process with this configuration uses."""
     settings, schedules = configuration.settings, bool(configuration.settings.profiles)
-    basic = APPLY_FILE.format("rbac.yaml" if schedules else "components/labeller/labeller.yaml")
+    basic = APPLY_FILE.format(_main(configuration).role_file)
     core = [kind for kind in ("pods", "nodes") if kind in settings.kinds]
     yield from (Permission(verb, kind, basic) for kind in core for verb in ("list", "watch"))
-    yield from _scheduling(configuration, basic) if schedules else ()
+    if schedules:
+        yield from _scheduling(configuration, basic)
+    elif settings.rescheduling is not None:
+        yield from _further_kinds(configuration)
+    if settings.rescheduling is not None and settings.rescheduling.mode is not Mode.OBSERVE:
+        yield from _moving(settings.rescheduling, configuration.leader_election.namespace)
     if settings.labels is not None and settings.labels.apply:
         yield from _for_instructions(f"apply {LABELLER_IN_SCHEDULER}" if schedules else basic, LabelNode)
     if any(isinstance(source, MetricsServerSettings) for source in configuration.trimtab.sources):
@@ -90,19 +119,45 @@ def required(configuration: Configuration) -> Iterator[Permission]:
         yield from _leader_election(configuration.leader_election, basic)
 
 
-def _scheduling(configuration: Configuration, basic: str) -> Iterator[Permission]:
-    yield from _for_instructions(basic, GetPod, Bind, SetUnschedulable, Nominate, EmitEvent)
-    profiles, remedies = configuration.settings.profiles, dict[str, str]()
+def _main(configuration: Configuration) -> ControllerSpec:
+    """The controller whose account and role file the process has."""
+    settings = configuration.settings
+    if settings.profiles:
+        return SCHEDULER
+    return RESCHEDULER if settings.rescheduling is not None else LABELLER
+
+
+def _further_kinds(configuration: Configuration) -> Iterator[Permission]:
     for kind in extra_watched_kinds(configuration.settings):
-        remedies[kind.name] = kind.remedy()
         group, resource = _group_and_resource(kind.path)
         yield from (Permission(verb, resource, kind.remedy(), group) for verb in ("list", "watch"))
+
+
+def _scheduling(configuration: Configuration, basic: str) -> Iterator[Permission]:
+    yield from _for_instructions(basic, GetPod, Bind, SetUnschedulable, Nominate, EmitEvent)
+    yield from _further_kinds(configuration)
+    profiles = configuration.settings.profiles
+    remedies = {kind.name: kind.remedy() for kind in extra_watched_kinds(configuration.settings)}
     if "poddisruptionbudgets" in remedies and any(profile.post_filters for profile in profiles):
         yield from _for_instructions(remedies["poddisruptionbudgets"], Preempt)
     if any(profile.pre_binds for profile in profiles):
         for kind_name, instruction in (("persistentvolumeclaims", SelectNode), ("persistentvolumes", BindVolume)):
             if kind_name in remedies:
                 yield from _for_instructions(remedies[kind_name], instruction)
+
+
+def _moving(settings: ReschedulingSettings, namespace: str) -> Iterator[Permission]:
+    """What moves need, as far as the settings use it; the ledger is one ConfigMap, next to the lease."""
+    remedy = APPLY_FILE.format(RESCHEDULER.role_file)
+    used: list[type[Instruction]] = [Nominate, EmitEvent]
+    used += [Evict] if settings.method is not Method.REPLACEMENT_ONLY else []
+    used += [StartSurge, EndSurge] if settings.method is not Method.EVICTION else []
+    used += [LabelNode] if settings.remedies.soft_taint else []
+    used += [ResizePod] if settings.remedies.resize else []
+    yield from _for_instructions(remedy, *used)
+    for rule in required_rules(ReadLedger, WriteLedger):
+        name = LEDGER_NAME if rule.verb != "create" else ""  # RBAC cannot restrict create to a name
+        yield Permission(rule.verb, rule.resource, remedy, rule.group, namespace, name)
 
 
 def _for_instructions(remedy: str, *instructions: type[Instruction]) -> Iterator[Permission]:
@@ -124,7 +179,7 @@ def _group_and_resource(path: str) -> tuple[str, str]:
 
 
 def _leader_election(leader: LeaderElection, basic: str) -> Iterator[Permission]:
-    shipped = {("trimtab", "trimtab"), ("trimtab", "trimtab-labeller")}
+    shipped = {("trimtab", name) for name in ("trimtab", LABELLER_LEASE, RESCHEDULER_LEASE)}
     place = (leader.namespace, leader.name)
     if place == ("kube-system", "kube-scheduler"):
         remedy = APPLY_FILE.format("components/default-scheduler/rbac-default-scheduler.yaml")
@@ -136,7 +191,7 @@ def _leader_election(leader: LeaderElection, basic: str) -> Iterator[Permission]
 
 def account_of(configuration: Configuration) -> str:
     """The service account of the shipped roles for this configuration."""
-    return SCHEDULER_ACCOUNT if configuration.settings.profiles else LABELLER_ACCOUNT
+    return ACCOUNTS[_main(configuration)]
 
 
 async def check_rbac(server: ApiServer, configuration: Configuration, account: str) -> tuple[Finding, ...]:
@@ -197,5 +252,5 @@ async def check_serving(server: ApiServer, account: str) -> tuple[Finding, ...]:
     targets = ", ".join(f"{each.verb} {each.target}" for each in missing)
     effect = "so the secure port cannot tell who may read /metrics and /explain, and refuses them"
     roles = f", and bind its roles (system:auth-delegator, extension-apiserver-authentication-reader) to {who}"
-    others = "" if who in (SCHEDULER_ACCOUNT, LABELLER_ACCOUNT) else roles
+    others = "" if who in OUR_ACCOUNTS else roles
     return (warning(Area.RIGHTS, "secure port", f"{who} may not {targets}, {effect}", SERVING_REMEDY + others),)

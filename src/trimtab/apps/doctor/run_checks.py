@@ -92,7 +92,8 @@ async def _check_load(options: DoctorRun, server: ApiServer, listing: Awaitable[
         label_checks.check_dry_runs(server, options.configuration, nodes, options.account),
     )
     found = [*listed.findings, *dry_runs]
-    pods_read = any(map(source_checks.reads_pods, options.configuration.settings.profiles))
+    profiles = options.configuration.settings.profiles
+    pods_read = _is_rescheduler(options.configuration) or any(map(source_checks.reads_pods, profiles))
     found += source_checks.check_sources(probes, listed.nodes is not None, load, options.now(), pods_read)
     return [*found, *await _check_coverage(options, server, nodes, probes)] if nodes else found
 
@@ -106,7 +107,8 @@ async def _check_coverage(
     coverages = await coverage.node_coverage(probes, nodes, load, now)
     cluster = coverage.cluster_from_readings(probes, nodes, load, now)
     found = [*coverage.check_nodes(coverages, nodes, load)]
-    if configuration.settings.profiles and (metrics := coverage.pod_metrics(probes)):
+    places_pods = configuration.settings.profiles or _is_rescheduler(configuration)
+    if places_pods and (metrics := coverage.pod_metrics(probes)):
         found += coverage.check_pods(probes, metrics, await list_running_pods(server), cluster, now)
     known = {each.resource: len(each.known) for each in coverages}
     found += source_checks.check_plugins(configuration, _sources_by_metric(configuration), known)
@@ -134,8 +136,14 @@ def check_config(configuration: Configuration) -> Iterator[Finding]:
         yield problem(Area.LABELS, "rules", "there is no source, so no node is ever under pressure", remedy)
     names = ", ".join(profile.name for profile in configuration.settings.profiles)
     sources = describe_sources(configuration)
-    purpose = f"profiles: {names}" if names else "labels nodes"
+    alone = "moves pods" if _is_rescheduler(configuration) else "labels nodes"
+    purpose = f"profiles: {names}" if names else alone
     yield ok(Area.CONFIGURATION, "file", f"valid; {purpose}; metric sources: {sources}")
+
+
+def _is_rescheduler(configuration: Configuration) -> bool:
+    """Whether the process moves pods, or plans it, and does not schedule them."""
+    return configuration.settings.rescheduling is not None and not configuration.settings.profiles
 
 
 def sources_to_probe(configuration: Configuration) -> tuple[SourceSettings, ...]:

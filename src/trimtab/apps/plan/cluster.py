@@ -19,12 +19,16 @@ from trimtab.sim.snapshot_file import ClusterSnapshot
 HISTORY = HistoryOptions(24 * 3600.0, 300.0)
 
 
+def with_default_source(configuration: Configuration) -> Configuration:
+    sources = configuration.trimtab.sources or (MetricsServerSettings(METRICS_SERVER_NAME),)
+    return replace(configuration, trimtab=replace(configuration.trimtab, sources=sources))
+
+
 def read_live_cluster(
     configuration: Configuration, credentials: Credentials, on_progress: Callable[[str], None]
 ) -> ClusterSnapshot:
     """Kinds that may not be listed are missing in it. Raises SnapshotFailed and OSError."""
-    sources = configuration.trimtab.sources or (MetricsServerSettings(METRICS_SERVER_NAME),)
-    measured = replace(configuration, trimtab=replace(configuration.trimtab, sources=sources))
-    remembers = any(not isinstance(each, MetricsServerSettings) for each in sources)
+    measured = with_default_source(configuration)
+    remembers = any(not isinstance(each, MetricsServerSettings) for each in measured.trimtab.sources)
     options = SnapshotOptions(measured, HISTORY if remembers else None, skip_forbidden=True, on_progress=on_progress)
     return read_cluster(options, credentials)

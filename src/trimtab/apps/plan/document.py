@@ -11,7 +11,9 @@
      "moves": [{"pod": "shop/web-1", "uid": "…", "resourceVersion": "41", "source": "n-1", "target": "n-2",
                 "strategy": "ResourceOptimization", "reason": "cpu at 95%, above 80%", "gain": 80.5, "cost": 32.0,
                 "costReason": "priority 1000",           only if the pod does not cost what others do
-                "couldChoose": ["n-2", "n-3"]}],         only if another scheduler could choose one of several
+                "couldChoose": ["n-2", "n-3"],           only if another scheduler could choose one of several
+                "promised": [0.72, 0.35],                utilisation of source and target after the move
+                "relief": 1.2}],                         the gain by snapshot; both are what the move is graded by
      "refusals": [{"subject": "shop/db-0", "guard": "minimum age", "reason": "…"}],
      "penalty": {"before": 120.5, "after": 40.0},
      "hottest": [{"resource": "cpu", "limit": 0.8, "before": {"node": "n-1", "usage": 0.95}, "after": …,
@@ -24,9 +26,10 @@ from __future__ import annotations
 
 from datetime import UTC, datetime
 from importlib.metadata import version
+from typing import Annotated
 
 import msgspec
-from msgspec import Struct
+from msgspec import Meta, Struct
 
 from trimtab.apps.plan.make import PlannedMoves
 from trimtab.apps.plan.usage import Hottest, Peak
@@ -34,20 +37,21 @@ from trimtab.core.model.plan import Move, Refusal
 
 API_VERSION, KIND = "trimtab.dev/v1alpha1", "Plan"
 DIGITS = 3
+Time = Annotated[datetime, Meta(tz=True)]
 
 
-class Metadata(Struct, frozen=True, omit_defaults=True):
+class Metadata(Struct, frozen=True, omit_defaults=True, forbid_unknown_fields=True):
     """About the plan as a whole."""
 
-    created: datetime
-    at: datetime
+    created: Time
+    at: Time
     trimtab: str
     cluster: str = ""
     hashed: bool = False
     notes: tuple[str, ...] = ()
 
 
-class PlannedMove(Struct, frozen=True, omit_defaults=True, rename="camel"):
+class PlannedMove(Struct, frozen=True, omit_defaults=True, rename="camel", forbid_unknown_fields=True):
     """A move, with what identifies its pod; otherwise as `core.model.plan.Move`."""
 
     pod: str
@@ -61,9 +65,11 @@ class PlannedMove(Struct, frozen=True, omit_defaults=True, rename="camel"):
     cost: float
     cost_reason: str = ""
     could_choose: tuple[str, ...] = ()
+    promised: tuple[float, float] | None = None
+    relief: float | None = None
 
 
-class PlannedRefusal(Struct, frozen=True):
+class PlannedRefusal(Struct, frozen=True, forbid_unknown_fields=True):
     """What is not moved, and which guard refused."""
 
     subject: str
@@ -71,14 +77,14 @@ class PlannedRefusal(Struct, frozen=True):
     reason: str
 
 
-class Penalty(Struct, frozen=True):
+class Penalty(Struct, frozen=True, forbid_unknown_fields=True):
     """Of all nodes together."""
 
     before: float
     after: float
 
 
-class HottestNode(Struct, frozen=True, rename="camel"):
+class HottestNode(Struct, frozen=True, rename="camel", forbid_unknown_fields=True):
     """As `usage.Hottest`."""
 
     resource: str
@@ -89,7 +95,7 @@ class HottestNode(Struct, frozen=True, rename="camel"):
     over_after: int
 
 
-class PlanDocument(Struct, frozen=True, rename="camel"):
+class PlanDocument(Struct, frozen=True, rename="camel", forbid_unknown_fields=True):
     """The whole document."""
 
     api_version: str
@@ -134,7 +140,10 @@ def _time(at: float) -> datetime:
 def _move(move: Move, resource_version: int) -> PlannedMove:
     places = move.pod, move.uid, str(resource_version), move.source, move.target
     worth = round(move.gain, DIGITS), round(move.cost, DIGITS)
-    return PlannedMove(*places, move.strategy, move.reason, *worth, move.cost_reason, move.could_choose)
+    promised = None if move.promised is None else (round(move.promised[0], DIGITS), round(move.promised[1], DIGITS))
+    relief = None if move.relief is None else round(move.relief, DIGITS)
+    why = move.strategy, move.reason
+    return PlannedMove(*places, *why, *worth, move.cost_reason, move.could_choose, promised, relief)
 
 
 def _hottest(each: Hottest) -> HottestNode:

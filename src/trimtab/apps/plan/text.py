@@ -14,10 +14,12 @@ from trimtab.apps.plan.make import PlannedMoves
 from trimtab.apps.plan.usage import Hottest
 from trimtab.apps.whatif.text import counted
 from trimtab.core.model.plan import Move, Refusal
+from trimtab.core.rescheduling.guards import CLUSTER_GUARDS, GUARDS
 
 Line = tuple[tuple[str, str], ...]
 EXAMPLES = 5  # of what a guard refused
 EMPTY: Line = ()
+ASKED = f"{len(CLUSTER_GUARDS)} guards of the cluster and {len(GUARDS)} of each pod were asked"
 
 
 def plan_lines(planned: PlannedMoves, where: str, *, why_not: bool) -> Iterator[Line]:
@@ -29,7 +31,8 @@ def plan_lines(planned: PlannedMoves, where: str, *, why_not: bool) -> Iterator[
     yield _header(planned, where)
     yield EMPTY
     for move in moves:
-        yield from _move_lines(move)
+        yield from move_lines(move)
+        yield ("      guards  ", "dim"), (f"all {len(GUARDS)} allow it", "green")
     if not moves:
         yield ((nothing_to_move(planned), "bold green"),)
     else:
@@ -62,13 +65,13 @@ def _header(planned: PlannedMoves, where: str) -> Line:
     return (verdict, "bold"), (f" of {where} ({size}), as of {at}.", "")
 
 
-def _move_lines(move: Move) -> Iterator[Line]:
+def move_lines(move: Move) -> Iterator[Line]:
     yield ("  ~ ", "bold yellow"), (move.pod, "bold"), (f"  {move.source} → {move.goes_to}", "")
-    yield ("      why   ", "dim"), (f"{move.strategy}: {move.reason}", "")
+    yield ("      why     ", "dim"), (f"{move.strategy}: {move.reason}", "")
     why = f" ({move.cost_reason})" if move.cost_reason else ""
-    yield ("      gain  ", "dim"), (f"{move.gain:.1f}, cost {move.cost:.1f}{why}", "")
+    yield ("      gain    ", "dim"), (f"{move.gain:.1f}, cost {move.cost:.1f}{why}", "")
     if move.could_choose:
-        yield ("      or    ", "dim"), (_other_choices(move.could_choose), "")
+        yield ("      or      ", "dim"), (_other_choices(move.could_choose), "")
 
 
 def _other_choices(could_choose: tuple[str, ...]) -> str:
@@ -127,9 +130,9 @@ def _by_guard(refusals: Iterable[Refusal]) -> list[tuple[str, list[Refusal]]]:
 
 def _refusal_summary(refusals: tuple[Refusal, ...]) -> str:
     if not refusals:
-        return "No guard refused anything."
+        return f"{ASKED}, and none refused anything."
     groups = ", ".join(f"{len(group)} by {guard}" for guard, group in _by_guard(refusals))
-    return f"Refused: {groups}. --why-not shows the reasons."
+    return f"{ASKED}. Refused: {groups}. --why-not shows the reasons."
 
 
 def _refusal_lines(refusals: tuple[Refusal, ...]) -> Iterator[Line]:

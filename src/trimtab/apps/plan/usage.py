@@ -21,7 +21,7 @@ NO_USAGE = (
 NO_POD_USAGE = "no pod was measured, so nobody knows what a move would change: let a source measure pods, too"
 
 
-class Peak(Struct, frozen=True):
+class Peak(Struct, frozen=True, forbid_unknown_fields=True):
     """A node and its usage as a share of what pods may use."""
 
     node: str

@@ -81,7 +81,7 @@ def _holder(leader: Leader) -> str:
 @click.command()
 @click.option("-f", "--follow", is_flag=True, help="Go on with new lines, also of new pods, until Ctrl-C.")
 @click.option("--tail", type=click.IntRange(0), default=50, show_default=True, help="Lines of each replica.")
-@click.option("--component", type=click.Choice(["scheduler", "labeller"]), help="Only these replicas.")
+@click.option("--component", type=click.Choice(["scheduler", "labeller", "rescheduler"]), help="Only these replicas.")
 @click.option("--timestamps", is_flag=True, help="With the time of each line.")
 @namespace_option
 @cluster_options
@@ -128,7 +128,7 @@ def uninstall(kubeconfig: str, context: str, namespace: str, yes: bool, dry_run:
 
 
 def _show_removal(removal: Removal) -> None:
-    for ref in (*removal.refs, *removal.leases):
+    for ref in (*removal.refs, *removal.made):
         say(f"delete {ref}")
     if removal.removes_namespace:
         say(f"delete Namespace {removal.namespace}")

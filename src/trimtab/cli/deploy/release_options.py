@@ -31,6 +31,7 @@ class ReleaseFlags:
     tag: str | None
     monitoring: bool | None
     labeller: bool | None
+    rescheduler: bool | None
     network_policy: bool | None
     runbook_url_base: str | None
 
@@ -63,6 +64,7 @@ def release_options(function: Any) -> Any:
             help="Where the pages of docs/runbooks are served, for the links of alerts.",
         ),
         click.option("--labeller/--no-labeller", default=None, help="The labeller, too."),
+        click.option("--rescheduler/--no-rescheduler", default=None, help="The rescheduler, too."),
         click.option("--network-policy/--no-network-policy", default=None, help="A NetworkPolicy, too."),
     )
     for option in reversed(options):
@@ -107,6 +109,7 @@ def build_release(flags: ReleaseFlags, installed: Inventory | None = None, live:
         labels is not None and labels.apply,
         _runbooks(flags, installed),
         (*_notes(source, configuration), *_lease_note(source, configuration, flags.namespace)),
+        configuration.settings.rescheduling is not None,
     )
 
 
@@ -242,22 +245,30 @@ def _components(
 ) -> tuple[str, ...]:
     """Those asked for, and those without which this configuration cannot run."""
     settings = configuration.settings
-    chosen = {"monitoring": flags.monitoring, "labeller": flags.labeller, "network-policy": flags.network_policy}
+    chosen = {
+        "monitoring": flags.monitoring,
+        "labeller": flags.labeller,
+        "rescheduler": flags.rescheduler,
+        "network-policy": flags.network_policy,
+    }
     wanted = [name for name, flag in chosen.items() if flag or (flag is None and name in known)]
     if "podgroups" in settings.kinds:
         wanted.append("gang")
     if _is_stock(configuration):
         wanted.append("default-scheduler")
     if "labeller" in wanted and settings.labels is not None:
-        _check_label_rules(configuration, file)
+        _check_controller("labeller", configuration, file)
+    if "rescheduler" in wanted and settings.rescheduling is not None:
+        _check_controller("rescheduler", configuration, file)
     return tuple(wanted)
 
 
-def _check_label_rules(configuration: Configuration, file: str) -> None:
-    from trimtab.config.trimtab.labeller import labeller_configuration
+def _check_controller(name: str, configuration: Configuration, file: str) -> None:
+    """Exit with the problems that would keep a process with this controller alone from starting."""
+    from trimtab.apps.process import configuration_for
 
     try:
-        labeller_configuration(configuration, file)
+        configuration_for((name,), configuration, file)
     except ConfigError as error:
         click.echo(str(error), err=True)
         raise SystemExit(BAD_INPUT) from None

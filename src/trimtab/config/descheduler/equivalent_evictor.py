@@ -6,8 +6,8 @@ from collections.abc import Collection
 from typing import Any
 
 from trimtab.config.descheduler.evictor import evictor_of, note_unsupported
+from trimtab.config.descheduler.evictor_shapes import DefaultEvictorArgs, MigrationControllerArgs, Namespaces
 from trimtab.config.descheduler.policy import Fields, Policy
-from trimtab.config.descheduler.shapes import DefaultEvictorArgs, MigrationControllerArgs, Namespaces
 from trimtab.config.diagnostics import Info
 from trimtab.core.model.selectors import LabelSelector, Requirement
 from trimtab.core.rescheduling.rivals.default_evictor import DefaultEvictor

@@ -4,14 +4,14 @@ from __future__ import annotations
 
 from collections.abc import Mapping
 
-from trimtab.config.descheduler.policy import Fields, Policy
-from trimtab.config.descheduler.shapes import (
+from trimtab.config.descheduler.evictor_shapes import (
     DEFAULT_PROTECTIONS,
     DefaultEvictorArgs,
     MigrationControllerArgs,
     Namespaces,
     PriorityThreshold,
 )
+from trimtab.config.descheduler.policy import Fields, Policy
 from trimtab.config.schema import fields_of
 from trimtab.core.rescheduling.rivals.default_evictor import DefaultEvictor
 

@@ -17,10 +17,8 @@ from dataclasses import dataclass
 from typing import Any, NamedTuple
 
 from trimtab.config.config_node import ConfigNode, Report
+from trimtab.config.descheduler.evictor_shapes import DEFAULT_EVICTOR, EVICTORS, MIGRATION_CONTROLLER
 from trimtab.config.descheduler.shapes import (
-    DEFAULT_EVICTOR,
-    EVICTORS,
-    MIGRATION_CONTROLLER,
     OPERATIONAL,
     STRATEGY_ARGS,
     WITHOUT_COUNTERPART,

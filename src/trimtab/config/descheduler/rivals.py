@@ -10,6 +10,7 @@ from dataclasses import replace
 from typing import NamedTuple
 
 from trimtab.config.descheduler.evictor import check_namespaces, evictor_of, note_unsupported
+from trimtab.config.descheduler.evictor_shapes import MigrationControllerArgs
 from trimtab.config.descheduler.policy import CONFIGURATION, Fields, Policy, read_policy
 from trimtab.config.descheduler.shapes import (
     KUBERNETES_METRICS,
@@ -18,7 +19,6 @@ from trimtab.config.descheduler.shapes import (
     PROMETHEUS,
     LowNodeLoadArgs,
     LowNodeUtilizationArgs,
-    MigrationControllerArgs,
 )
 from trimtab.config.diagnostics import Note
 from trimtab.config.trimtab.settings import SourceSettings

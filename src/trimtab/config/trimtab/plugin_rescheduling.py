@@ -116,8 +116,8 @@ def _note_ranges(arguments: _Arguments, settings: ReschedulingSettings) -> None:
 def _note_mode(switch: ConfigNode, settings: ReschedulingSettings) -> None:
     switch.note(
         f"moves are only planned, every {format_duration(settings.interval)}, and logged: to carry them out, write a "
-        "section rescheduling with mode: auto (`trimtab config show` prints the rest of it); this version carries them "
-        "out in trimtab simulate only"
+        "section rescheduling with mode: auto (`trimtab config show` prints the rest of it), and run with --controllers "
+        "scheduler,rescheduler"
     )
 
 

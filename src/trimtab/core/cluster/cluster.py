@@ -57,6 +57,9 @@ class Cluster:
         self.on_node: dict[str, dict[str, Pod]] = {}
         self.pod_table = PodTable()
         self.nominated: dict[str, Pod] = {}
+        self.reserved: dict[
+            str, Pod
+        ] = {}  # as nominated: replacements that do not exist yet, by the UID of the pod that leaves
         self.pending_nominations: dict[str, str] = {}  # node by UID ("" for none), not yet confirmed by the API server
         self.observed_nominations: dict[str, str] = {}  # what the API server shows of those pods instead
         self.objects = Objects()
@@ -254,6 +257,15 @@ class Cluster:
         self.pending_nominations, self.observed_nominations = {}, {}
         return freed
 
+    def reserve(self, leaving: Pod, node: str) -> None:
+        """Leave the room of this pod on the node to its replacement, which its owner has not created yet."""
+        self.reserved[leaving.uid] = replace(
+            leaving, uid=f"{leaving.uid}/replacement", node="", nominated_node=node, phase="Pending", ready=False
+        )
+
+    def release_reservation(self, uid: str) -> None:
+        self.reserved.pop(uid, None)
+
     def _update_nomination(self, pod: Pod) -> Change:
         before = self.nominated.pop(pod.uid, None)
         if pod.nominated_node and pod.pending:
@@ -314,6 +326,7 @@ class Cluster:
         fork.objects, fork.plugin_state = self.objects.copy(), self.plugin_state.copy()
         fork.topology_counts = TopologyCounts(fork.node_table, fork.pod_table)
         fork.nominated, fork.tombstones = self.nominated.copy(), self.tombstones.copy()
+        fork.reserved = self.reserved.copy()
         fork.pending_nominations = self.pending_nominations.copy()
         fork.observed_nominations = self.observed_nominations.copy()
         return fork

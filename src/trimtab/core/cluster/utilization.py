@@ -57,6 +57,12 @@ def statistics(column: Floats, rows: Bools) -> dict[str, float]:
     return {"mean": float(known.mean()), "min": float(known.min()), "max": float(known.max())} if len(known) else {}
 
 
+def variance(column: Floats, rows: Bools) -> float | None:
+    """Over the rows that have a value; None without any."""
+    known = column[rows & np.isfinite(column)]
+    return float(known.var()) if len(known) else None
+
+
 def cumulative_counts(column: Floats, limits: Sequence[float]) -> list[int]:
     """How many values are at most each limit; a row without a value counts nowhere."""
     return [int((column <= limit).sum()) for limit in limits]

@@ -123,7 +123,7 @@ class PodSnapshots(ArrayTable):
         With the mean at that time of siblings among these slots and of the pod that left last; else with the pod's own
         mean; else with what is given `instead` by slot.
         """
-        lines = self._at(times, self.recent[:, slots], self.hourly[:, slots]).T
+        lines = np.take(self._at(times, self.recent, self.hourly), slots, axis=1).T
         gaps = np.isnan(lines)
         if gaps.any():
             siblings = self._of_siblings(times, slots, lines)
@@ -131,6 +131,10 @@ class PodSnapshots(ArrayTable):
             lines = np.where(np.isnan(lines), _means(lines)[:, None], lines)
             lines = np.where(np.isnan(lines), instead.astype(np.float32)[:, None], lines)
         return np.ascontiguousarray(lines)
+
+    def has_any(self, times: SnapshotTimes, slot: int) -> bool:
+        """Whether the pod itself was measured at one of these times."""
+        return not np.isnan(self._at(times, self.recent[:, slot], self.hourly[:, slot])).all()
 
     def means(self, slots: Index) -> Floats:
         """Of all that is kept of these pods; NaN for those that were never measured."""

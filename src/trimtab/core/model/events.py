@@ -10,9 +10,10 @@ from typing import Any
 
 from msgspec import Struct
 
-from trimtab.core.model.ledger import Ledger
+from trimtab.core.model.ledger import Ledger, PublishedPlan
 from trimtab.core.model.node import Node
 from trimtab.core.model.objects import Object
+from trimtab.core.model.plan import Plan
 from trimtab.core.model.pod import Pod
 from trimtab.core.model.readings import Reading
 
@@ -232,12 +233,14 @@ class EvictFailed(Struct, frozen=True, tag=True):
 
 
 class LedgerRead(Struct, frozen=True, tag=True):
-    """The answer to ReadLedger; None with the `problem` if it cannot be read."""
+    """The answer to ReadLedger; None with the `problem` if it cannot be read. `approved` is the ID of a plan."""
 
     ledger: Ledger | None
     at: float
     version: str = ""
     problem: str = ""
+    plan: PublishedPlan | None = None
+    approved: str = ""
 
 
 class LedgerWritten(Struct, frozen=True, tag=True):
@@ -276,10 +279,25 @@ class SurgeFailed(Struct, frozen=True, tag=True):
     impossible: bool = False
 
 
+class ResizeDone(Struct, frozen=True, tag=True):
+    """The API server accepted a ResizePod, or with an error refused it."""
+
+    uid: str
+    at: float
+    error: str = ""
+
+
 class PauseChanged(Struct, frozen=True, tag=True):
     """Somebody stopped all moves, for this reason, or with an empty one lets them go on."""
 
     reason: str
+    at: float
+
+
+class PlanApproved(Struct, frozen=True, tag=True):
+    """Somebody wants these moves to be carried out now; they replace those that wait."""
+
+    plan: Plan
     at: float
 
 
@@ -342,4 +360,6 @@ Event = (
     | SurgeDone
     | SurgeFailed
     | PauseChanged
+    | PlanApproved
+    | ResizeDone
 )

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from msgspec import Struct
 
-from trimtab.core.model.ledger import Ledger
+from trimtab.core.model.ledger import Ledger, PublishedPlan
 from trimtab.core.model.taints import Taint
 
 
@@ -26,7 +26,7 @@ class GetPod(Struct, frozen=True, tag=True):
 
 
 class EmitEvent(Struct, frozen=True, tag=True):
-    """Write a Kubernetes Event about the pod."""
+    """Write a Kubernetes Event about the pod, or about a node."""
 
     uid: str
     namespace: str
@@ -36,6 +36,7 @@ class EmitEvent(Struct, frozen=True, tag=True):
     warning: bool = False
     action: str = "Scheduling"
     scheduler_name: str = ""
+    kind: str = "Pod"  # or Node, whose Events are in the namespace default
 
 
 class SetUnschedulable(Struct, frozen=True, tag=True):
@@ -68,12 +69,14 @@ class Preempt(Struct, frozen=True, tag=True):
 
 
 class Evict(Struct, frozen=True, tag=True):
-    """Evict the pod of this UID through the Eviction API, with its own grace period; not after `until`, if there is one."""
+    """Evict the pod of this UID through the Eviction API; with a `grace` of 0 it has its own grace period. Not after
+    `until`, if there is one."""
 
     uid: str
     namespace: str
     name: str
     reason: str
+    grace: int = 0  # seconds
     until: float | None = None
 
 
@@ -86,6 +89,7 @@ class WriteLedger(Struct, frozen=True, tag=True):
 
     ledger: Ledger
     version: str
+    plan: PublishedPlan | None = None  # that waits for approval, beside the ledger
 
 
 class StartSurge(Struct, frozen=True, tag=True):
@@ -106,6 +110,15 @@ class EndSurge(Struct, frozen=True, tag=True):
     kind: str
     workload: str
     leaves: str = ""
+
+
+class ResizePod(Struct, frozen=True, tag=True):
+    """Raise the CPU request of the pod of this UID in place, to so many millicores."""
+
+    uid: str
+    namespace: str
+    name: str
+    cpu: int
 
 
 class BindVolume(Struct, frozen=True, tag=True):
@@ -163,4 +176,5 @@ Instruction = (
     | WriteLedger
     | StartSurge
     | EndSurge
+    | ResizePod
 )

@@ -10,11 +10,15 @@ charged ──surged──▶ placed ──▶ leaving ──▶ done           
 from __future__ import annotations
 
 from enum import StrEnum
+from hashlib import sha256
 
 from msgspec import Struct
 from msgspec.structs import replace
 
+from trimtab.core.model.plan import Move, Plan
+
 LEDGER_VERSION = 1
+MAX_PUBLISHED, MAX_CHOICES = 50, 6
 OwnerSlot = tuple[str, str, str]  # namespace, the owner's UID, and the name of a StatefulSet's pod
 
 
@@ -85,6 +89,7 @@ class MoveRecord(Struct, frozen=True, rename="camel", omit_defaults=True):
     ended: float = 0.0
     unready: float = 0.0  # seconds for which the workload had one ready pod less
     promised: tuple[float, float] | None = None  # utilisation of source and target after the move
+    relief: float | None = None  # that was promised, by snapshot
     grades: tuple[Grade, ...] = ()
 
     @property
@@ -96,9 +101,31 @@ class MoveRecord(Struct, frozen=True, rename="camel", omit_defaults=True):
         return self.state in UNDER_WAY
 
     @property
+    def came_back(self) -> bool:
+        """Whether the replacement went to the node that the pod was to leave."""
+        return bool(self.node) and self.node == self.source
+
+    @property
     def counts(self) -> bool:
         """Whether budgets count it; an unknown outcome counts."""
         return self.state not in NOT_MOVED
+
+
+class PublishedPlan(Struct, frozen=True, rename="camel"):
+    """A plan that waits for approval; the same moves have the same `id`."""
+
+    id: str
+    at: float
+    moves: tuple[Move, ...]
+    penalty_before: float = 0.0
+    penalty_after: float = 0.0
+
+
+def publish(plan: Plan) -> PublishedPlan:
+    """Bounded, because a ConfigMap is: what is not shown is not carried out."""
+    moves = tuple(replace(each, could_choose=each.could_choose[:MAX_CHOICES]) for each in plan.moves[:MAX_PUBLISHED])
+    digest = sha256(repr([(each.uid, each.source, each.target) for each in moves]).encode())
+    return PublishedPlan(digest.hexdigest()[:8], plan.at, moves, plan.penalty_before, plan.penalty_after)
 
 
 class Ledger(Struct, frozen=True, rename="camel"):

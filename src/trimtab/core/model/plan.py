@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+from collections.abc import Mapping
+
 from msgspec import Struct
 
 
@@ -12,6 +14,9 @@ class Move(Struct, frozen=True, tag=True):
     reason if that is not what an ordinary pod costs. Without a target the replacement goes wherever its scheduler places
     it. `could_choose` names the nodes, the target first, if there are several of which another scheduler may take any; then
     `gain` is the least that any of them gains.
+
+    `promised` is the utilisation of source and target after the move, as shares of 1, each of its fullest resource; `relief`
+    is the gain by snapshot, whatever their number. Both are what the move is graded by.
     """
 
     uid: str
@@ -24,6 +29,8 @@ class Move(Struct, frozen=True, tag=True):
     cost: float
     cost_reason: str = ""
     could_choose: tuple[str, ...] = ()
+    promised: tuple[float, float] | None = None
+    relief: float | None = None
 
     @property
     def goes_to(self) -> str:
@@ -47,3 +54,4 @@ class Plan(Struct, frozen=True, tag=True):
     refusals: tuple[Refusal, ...] = ()
     penalty_before: float = 0.0
     penalty_after: float = 0.0
+    hot: Mapping[str, str] = {}  # the nodes that strategies suggest for their load, with the reason

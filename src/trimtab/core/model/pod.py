@@ -21,6 +21,7 @@ SAFE_TO_EVICT = "cluster-autoscaler.kubernetes.io/safe-to-evict"
 SAFE_LOCAL_VOLUMES = "cluster-autoscaler.kubernetes.io/safe-to-evict-local-volumes"
 DO_NOT_DISRUPT = "karpenter.sh/do-not-disrupt"
 EVICT = "trimtab.dev/evict"  # an annotation or a label
+RESIZE = "trimtab.dev/resize"
 DELETION_COST = "controller.kubernetes.io/pod-deletion-cost"
 RESCHEDULING = "scheduler.alpha.kubernetes.io/rescheduling"  # a label
 

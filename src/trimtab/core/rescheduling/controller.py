@@ -1,7 +1,7 @@
 """The rescheduling controller: plans at its interval, and lets `execution.py` carry the plans out.
 
-In `observe` mode plans are only told. Rivals, which only the simulator runs, evict by their own rules, and nobody follows
-their evictions up.
+In `observe` mode plans are only told, and in `approve` mode they wait for somebody who approves them. Rivals, which only the
+simulator runs, evict by their own rules, and nobody follows their evictions up.
 """
 
 from __future__ import annotations
@@ -20,6 +20,7 @@ from trimtab.core.model.events import (
     LedgerRead,
     LedgerWritten,
     PauseChanged,
+    PlanApproved,
     PodDeleted,
     PodUpserted,
     SettingsRead,
@@ -34,6 +35,7 @@ from trimtab.core.rescheduling.guards import cluster_refusal
 from trimtab.core.rescheduling.objective import NodeLoad
 from trimtab.core.rescheduling.plan_history import PlanHistory
 from trimtab.core.rescheduling.planner import Planner
+from trimtab.core.rescheduling.remedies import Remedies
 from trimtab.core.rescheduling.rivals.rounds import RivalRounds
 from trimtab.core.rescheduling.settings import Mode, ReschedulingSettings
 from trimtab.core.rescheduling.strategies.interface import StrategyContext
@@ -44,13 +46,18 @@ class Rescheduling(Controller):
 
     listens_to: ClassVar[frozenset[type] | None] = frozenset({PodUpserted, PodDeleted, SettingsRead, LeaseLost})
     answers: ClassVar[frozenset[type]] = frozenset(
-        {EvictDone, EvictFailed, LedgerRead, LedgerWritten, LedgerFailed, SurgeDone, SurgeFailed, PauseChanged}
+        {
+            *(EvictDone, EvictFailed, LedgerRead, LedgerWritten, LedgerFailed),
+            *(SurgeDone, SurgeFailed, PauseChanged, PlanApproved),
+        }
     )
+    gives_way: ClassVar[bool] = True
 
     def __init__(self, state: EngineState) -> None:
         self.state = state
         self.execution = Execution(state)
         self.history = PlanHistory()
+        self.remedies = Remedies()
         self._rival_rounds = RivalRounds()
         self._next_plan = 0.0
         self._planner: Planner | None = None
@@ -61,6 +68,7 @@ class Rescheduling(Controller):
         copied = Rescheduling(state)
         copied.execution, copied._next_plan = self.execution.fork(state), self._next_plan
         copied._rival_rounds, copied.history = self._rival_rounds.copy(), self.history.copy()
+        copied.remedies = self.remedies.copy()
         return copied
 
     @property
@@ -112,6 +120,7 @@ class Rescheduling(Controller):
             LedgerFailed: execution.ledger_failed,
             SurgeDone: execution.surge_done,
             SurgeFailed: execution.surge_failed,
+            PlanApproved: self._approved,
         }
 
     # --- planning
@@ -130,7 +139,7 @@ class Rescheduling(Controller):
     @staticmethod
     def _carries_out(settings: ReschedulingSettings) -> bool:
         """Only then the ledger is needed."""
-        return settings.mode is Mode.AUTO and not settings.rivals
+        return settings.mode is not Mode.OBSERVE and not settings.rivals
 
     def _plan_if_due(self, settings: ReschedulingSettings, now: float) -> list[Output]:
         """A plan that is to be carried out waits until the ledger was read for the first time."""
@@ -144,11 +153,15 @@ class Rescheduling(Controller):
         context = self.execution.guard_context(now)
         refused = cluster_refusal(context)
         if refused is not None:
-            return [self.history.keep(Plan(now, refusals=(refused,)))]
+            return [self._made(Plan(now, refusals=(refused,)))]
         frozen = replace(context, cluster=self.state.cluster.fork())  # the plan takes several turns
         self._planner = Planner(frozen, self.state.settings.any_profile_of, self.state.settings.other_schedulers)
         self._steps = self._planner.steps()
         return []
+
+    def _made(self, plan: Plan) -> Plan:
+        self.state.recorder.planned(plan)
+        return self.history.keep(plan)
 
     def _run_rivals(self, settings: ReschedulingSettings, now: float) -> list[Output]:
         cluster = self.state.cluster
@@ -172,10 +185,20 @@ class Rescheduling(Controller):
             if next(self._steps, self) is self:
                 self._planner = None
                 assert planner.plan is not None
-                return self._carry_out(self.history.keep(planner.plan), now)
+                return self._carry_out(self._made(planner.plan), now)
         return ()
 
+    def _approved(self, event: PlanApproved) -> Sequence[Output]:
+        if self.settings is None or not self._carries_out(self.settings):
+            return ()
+        return self.execution.approve(event.plan, event.at)
+
     def _carry_out(self, plan: Plan, now: float) -> list[Output]:
-        if self.settings is None or self.settings.mode is not Mode.AUTO:
+        settings = self.settings
+        if settings is None or settings.mode is Mode.OBSERVE:
             return [plan]
-        return [plan, *self.execution.carry_out(plan, now)]
+        if settings.mode is Mode.APPROVE:
+            return [plan, *self.execution.publish(plan, now)]
+        further = self.remedies.apply(self.state.cluster, plan, settings.remedies, self.state.recorder)
+        moves = self.execution.carry_out(plan, now) if settings.remedies.move else ()
+        return [plan, *further, *moves]

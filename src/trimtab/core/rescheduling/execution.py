@@ -10,8 +10,9 @@ moved. States are in `core/model/ledger.py`.
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
 from math import inf
+from types import MappingProxyType
 
 from msgspec.structs import replace
 
@@ -29,7 +30,9 @@ from trimtab.core.model.instructions import EmitEvent, Evict, StartSurge
 from trimtab.core.model.ledger import MoveRecord, MoveState
 from trimtab.core.model.plan import Move, Plan
 from trimtab.core.model.pod import Pod
+from trimtab.core.rescheduling.drift import drifted_moves
 from trimtab.core.rescheduling.following import WAITS_FOR_NODE, Following
+from trimtab.core.rescheduling.grading import grade_moves
 from trimtab.core.rescheduling.guards import (
     GuardContext,
     UnderWay,
@@ -48,6 +51,8 @@ from trimtab.core.rescheduling.settings import Method, ReschedulingSettings
 __all__ = ["NOT_READ", "Execution"]
 
 PLAN_TTL = 120.0  # seconds after which what is left of a plan is dropped
+SCHEDULER_SHOWN = 3600.0  # for how long a replacement that got a node shows that its scheduler is at work
+NONE_SKIPPED: Mapping[str, str] = MappingProxyType({})
 ZONE_LABEL = "topology.kubernetes.io/zone"
 
 
@@ -61,6 +66,7 @@ class Execution:
         self._following = Following(state, self._keeper)
         self._queue: list[Move] = []
         self._planned_at = -inf
+        self.skipped: dict[str, str] = {}  # why moves of the last plan were not charged, by UID
 
     def fork(self, state: EngineState) -> Execution:
         copied = Execution(state)
@@ -101,6 +107,7 @@ class Execution:
             self.state.forbidden,
             self.why_stopped(now),
             evicting,
+            tuple(self.records.values()),
         )
 
     def _under_way(self, record: MoveRecord) -> UnderWay:
@@ -139,7 +146,13 @@ class Execution:
     def ledger_read(self, event: LedgerRead) -> Sequence[Output]:
         if not self._keeper.read(event):
             return ()
+        self._check_approval(event)
         return [*self._following.take_over(event.at), *self._keeper.write(event.at, self.settings)]
+
+    @property
+    def ledger_problem(self) -> str:
+        """Why moves wait for the ledger; empty if they do not, or are not carried out here."""
+        return self.problem if self._leads else ""
 
     def ledger_written(self, event: LedgerWritten) -> Sequence[Output]:
         if not self._keeper.written(event):
@@ -154,10 +167,39 @@ class Execution:
             self.drop_plan(self._keeper.problem, event.at)
         return ()
 
+    # --- plans of others
+
+    def publish(self, plan: Plan, now: float) -> Sequence[Output]:
+        """Let the plan wait for approval."""
+        if not self._keeper.is_leader:
+            return ()
+        self._keeper.approval.publish(plan, now)
+        self._keeper.is_dirty = True
+        return self._keeper.write(now, self.settings)
+
+    def _check_approval(self, event: LedgerRead) -> None:
+        approval = self._keeper.approval
+        if not self._keeper.is_leader:
+            approval.waiting = event.plan  # of the leader, which must find it again
+        elif (plan := approval.take(event)) is not None:
+            self.approve(plan, event.at)
+
+    def approve(self, plan: Plan, now: float) -> Sequence[Output]:
+        """Carry out what is left of an earlier plan: what has changed since is checked move by move."""
+        skipped = drifted_moves(plan.moves, self.guard_context(now))
+        return self.carry_out(replace(plan, at=now), now, skipped)
+
     # --- from the plan to the API server
 
-    def carry_out(self, plan: Plan, now: float) -> Sequence[Output]:
-        self._queue, self._planned_at = list(plan.moves), plan.at
+    @property
+    def is_waiting(self) -> bool:
+        """Whether moves wait to be sent, or changes to be written."""
+        return bool(self._queue or self._following.unsent or self._keeper.is_busy or self._keeper.is_dirty)
+
+    def carry_out(self, plan: Plan, now: float, skipped: Mapping[str, str] = NONE_SKIPPED) -> Sequence[Output]:
+        """`skipped`: the reasons why some of its moves are left out, by UID."""
+        self._queue = [each for each in plan.moves if each.uid not in skipped]
+        self._planned_at, self.skipped = plan.at, dict(skipped)
         return self._charge(now)
 
     def _charge(self, now: float) -> Sequence[Output]:
@@ -166,32 +208,42 @@ class Execution:
             self._queue = []
         if not self._queue or self._keeper.term is None or self._keeper.is_busy:
             return ()
-        room = self.settings.max_in_progress - self._in_progress()
+        room = self._room(now)
         context = self.guard_context(now)
         if room <= 0 or cluster_refusal(context) is not None:
             return ()
         reserved = with_replacements(self.state.cluster, context.under_way)
         rehearsal = Rehearsal(reserved, self.state.settings.any_profile_of)
         while self._queue and room > 0:
-            record = self._record_of(self._queue.pop(0), rehearsal, now)
-            if record is not None:
+            move = self._queue.pop(0)
+            record = self._record_of(move, rehearsal, now)
+            if isinstance(record, str):
+                self.skipped[move.uid] = record
+            else:
                 self._following.begin(record, now)
                 room -= 1
         return self._keeper.write(now, self.settings)
 
+    def _room(self, now: float) -> int:
+        """How many more moves may be in progress: one, until a replacement of late has shown that a scheduler is at work."""
+        shown = any(each.node and each.at > now - SCHEDULER_SHOWN for each in self.records.values())
+        return (self.settings.max_in_progress if shown else 1) - self._in_progress()
+
     def _in_progress(self) -> int:
         return sum(each.state in WAITS_FOR_NODE for each in self.records.values())
 
-    def _record_of(self, move: Move, rehearsal: Rehearsal, now: float) -> MoveRecord | None:
-        """None if the cluster, or an earlier move of this plan, gives a reason now."""
+    def _record_of(self, move: Move, rehearsal: Rehearsal, now: float) -> MoveRecord | str:
+        """Or the reason that the cluster, or an earlier move of this plan, gives now."""
         pod = self.state.cluster.pods.get(move.uid)
         if pod is None or pod.owner is None or pod.node != move.source:
-            return None
-        if refusal(self.guard_context(now), pod) is not None or not self._still_fits(pod, move, rehearsal):
-            return None
+            return f"it does not run on {move.source} any more"
+        if (refused := refusal(self.guard_context(now), pod)) is not None:
+            return f"{refused.guard}: {refused.reason}"
+        if not self._still_fits(pod, move, rehearsal):
+            return f"its scheduler would not place it on {move.target} any more"
         surge = self.settings.method is not Method.EVICTION and can_surge(pod)
         if not surge and self.settings.method is Method.REPLACEMENT_ONLY:
-            return None
+            return "its workload cannot have a further replica, and method replacementOnly never evicts"
         record = MoveRecord(
             uid=pod.uid,
             namespace=pod.namespace,
@@ -209,9 +261,11 @@ class Execution:
             zone=self._zone(move.source),
             term=self._keeper.term or 0,
             surge=surge,
+            promised=move.promised,
+            relief=move.relief,
         )
-        if spent_budget(self.settings.budgets, self.records.values(), record):
-            return None
+        if spent := spent_budget(self.settings.budgets, self.records.values(), record):
+            return spent
         if move.target:
             rehearsal.move(pod, move.target)
         return record
@@ -234,13 +288,15 @@ class Execution:
             self._following.cancel(record, reason, now)
             return ()
         self._following.put(record, now)
+        if record.target:
+            self.state.cluster.reserve(self.state.cluster.pods[record.uid], record.target)
         until = record.at + SEND_WITHIN
         if record.surge:
             kind, _, name = record.workload.partition(" ")
             return (StartSurge(record.uid, record.namespace, kind, name, until),)
         note = f"Moving it from node {record.source} to {record.target or 'another node'}: {record.reason}"
         return (
-            Evict(record.uid, record.namespace, record.pod, record.reason, until),
+            Evict(record.uid, record.namespace, record.pod, record.reason, int(self.settings.grace_period), until),
             EmitEvent(record.uid, record.namespace, record.pod, "Rescheduled", note, action="Rescheduling"),
         )
 
@@ -305,5 +361,14 @@ class Execution:
             return []
         outputs = self._following.tick(now)
         outputs += self._charge(now)
+        self._grade(now)
         outputs += self._keeper.tick(now, self.settings)
         return outputs
+
+    def _grade(self, now: float) -> None:
+        if self._keeper.problem or not self._keeper.is_leader:
+            return
+        for record, grade in grade_moves(self.state.cluster, self.settings, tuple(self.records.values()), now):
+            graded = replace(record, grades=(*record.grades, grade))
+            self._keeper.put(graded)
+            self.state.recorder.move_graded(graded, grade)

@@ -1,12 +1,12 @@
 """Explains what the rescheduler makes of a node: which strategies suggest it, and why each of its pods moves or stays.
 
 Everything is as it would be planned now, by the guards, the objective and the filters that plans use; past plans stand beside
-it. Explaining changes nothing.
+it. Explaining changes nothing. It is done in steps, on a fork of the cluster, so that pods are scheduled in between.
 """
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterable, Iterator
+from collections.abc import Callable, Generator, Iterable
 from dataclasses import replace
 
 import numpy as np
@@ -16,12 +16,14 @@ from trimtab.core.cluster.cluster import Cluster
 from trimtab.core.framework.profile import Profile
 from trimtab.core.model.pod import Pod
 from trimtab.core.rescheduling.controller import Rescheduling
+from trimtab.core.rescheduling.disruption import disruption_cost
 from trimtab.core.rescheduling.guards import GuardContext, cluster_refusal, refusal
 from trimtab.core.rescheduling.guards.nodes import possible_targets
 from trimtab.core.rescheduling.objective import NodeLoad
 from trimtab.core.rescheduling.plan_history import PastPlan
 from trimtab.core.rescheduling.rehearsal import Rehearsal
 from trimtab.core.rescheduling.strategies.interface import AvoidsTargets, StrategyContext, Suggestion, replaceable
+from trimtab.core.rescheduling.strategy_record import STRATEGY_RECORD
 from trimtab.core.tables import Bools
 
 PODS_SHOWN = 20  # of those that no guard refuses, by gain
@@ -77,42 +79,69 @@ class NodeOutlook(Struct, frozen=True):
     plans: tuple[NodePlan, ...] = ()
 
 
+Steps = Generator[None, None, NodeOutlook]
+
+
 def explain_rescheduling(controller: Rescheduling, node: str) -> NodeOutlook | None:
-    """None without a rescheduler, or if the node is not known."""
-    settings, cluster = controller.settings, controller.state.cluster
-    if settings is None or settings.rivals or node not in cluster.node_table.row:
+    """At once; None without a rescheduler, or if the node is not known."""
+    steps = outlook_steps(controller, node)
+    return None if steps is None else finish(steps)
+
+
+def outlook_steps(controller: Rescheduling, node: str) -> Steps | None:
+    """The same step by step."""
+    settings, state = controller.settings, controller.state
+    if settings is None or settings.rivals or node not in state.cluster.node_table.row:
         return None
     context = controller.execution.guard_context(controller.history.now)
-    guards = replace(context, cluster=cluster.fork())
-    outlook = outlook_of(guards, controller.state.settings.any_profile_of, node)
+    guards = replace(context, cluster=state.cluster.fork(), forbidden=state.forbidden.copy())
     plans = tuple(NodePlan(each.at, _plan_words(each, node)) for each in controller.history)
-    return NodeOutlook(**{name: getattr(outlook, name) for name in outlook.__struct_fields__} | {"plans": plans})
+    return explain_steps(guards, state.settings.any_profile_of, node, plans)
 
 
-def outlook_of(guards: GuardContext, profile_of: ProfileOf, node: str) -> NodeOutlook:
-    """Without past plans. guards: of a cluster that nobody changes meanwhile."""
+def finish(steps: Steps) -> NodeOutlook:
+    while True:
+        try:
+            next(steps)
+        except StopIteration as end:
+            found: NodeOutlook = end.value
+            return found
+
+
+def explain_steps(guards: GuardContext, profile_of: ProfileOf, node: str, plans: tuple[NodePlan, ...] = ()) -> Steps:
+    """guards: of a cluster that nobody changes meanwhile."""
     cluster, settings = guards.cluster, guards.settings
-    row, load = cluster.node_table.row[node], NodeLoad(cluster, settings.limits)
+    row, load = cluster.node_table.row[node], NodeLoad(cluster, settings.limits, settings.forecaster)
     context = StrategyContext(cluster, load, guards.now, profile_of, replaceable, settings.required_gain)
-    suggestions = {
-        strategy.name: [each for each in strategy.suggest(context) if each.node == node]
-        for strategy in settings.suggesting
-    }
+    suggestions: dict[str, list[Suggestion]] = {}
+    for strategy in settings.suggesting:
+        suggestions[strategy.name] = [each for each in strategy.suggest(context) if each.node == node]
+        yield
     found = [each for several in suggestions.values() for each in several]
     uses = tuple(_use(cluster, row, name, limit) for name, limit in settings.limits.items())
     known = all(each.usage is not None for each in uses)
-    pods, more = _outlooks(context, guards, profile_of, row) if known else ((), 0)
+    penalty = float(load.penalty[row]) if known else None
+    yield
+    margin = min((guards.standing(each).margin for each in found), default=1.0)
+    gain = settings.required_gain * margin
+    pods, more = (yield from _outlooks(context, guards, profile_of, row, gain)) if known else ((), 0)
     refused = cluster_refusal(guards)
+    answers = (
+        f"no pod is moved at all: {refused.guard}: {refused.reason}" if refused else "",
+        _paused(guards, found),
+        _verdict(uses, found, pods),
+    )
     return NodeOutlook(
         node,
         settings.mode.value,
-        f"no pod is moved at all: {refused.guard}: {refused.reason}" if refused else _verdict(node, uses, found, pods),
+        next(filter(None, answers)),
         uses,
-        float(load.penalty[row]) if known else None,
+        penalty,
         tuple(_suggested(cluster, each) for each in found),
         tuple(name for name, several in suggestions.items() if not several),
         pods,
         more,
+        plans,
     )
 
 
@@ -128,7 +157,13 @@ def _suggested(cluster: Cluster, suggestion: Suggestion) -> Suggested:
     return Suggested(suggestion.strategy, suggestion.reason, names)
 
 
-def _verdict(node: str, uses: Iterable[LimitedUse], suggestions: list[Suggestion], pods: tuple[PodOutlook, ...]) -> str:
+def _paused(guards: GuardContext, suggestions: list[Suggestion]) -> str:
+    """Why the strategies that suggest the node suggest in vain; empty unless all do."""
+    reasons = dict.fromkeys(guards.standing(each).paused for each in suggestions)
+    return f"no pod leaves it: {STRATEGY_RECORD}: {'; '.join(reasons)}" if reasons and all(reasons) else ""
+
+
+def _verdict(uses: Iterable[LimitedUse], suggestions: list[Suggestion], pods: tuple[PodOutlook, ...]) -> str:
     if unknown := [each.resource for each in uses if each.usage is None]:
         return f"no pod leaves or joins it: no sample of its {', '.join(unknown)} is trusted"
     if not suggestions:
@@ -153,40 +188,52 @@ def _verdict(node: str, uses: Iterable[LimitedUse], suggestions: list[Suggestion
 
 
 def _outlooks(
-    context: StrategyContext, guards: GuardContext, profile_of: ProfileOf, row: int
-) -> tuple[tuple[PodOutlook, ...], int]:
+    context: StrategyContext, guards: GuardContext, profile_of: ProfileOf, row: int, required_gain: float
+) -> Generator[None, None, tuple[tuple[PodOutlook, ...], int]]:
     """Movable pods with the largest relief first, then those that guards refuse; and how many more are movable."""
-    here = guards.cluster.on_node.get(guards.cluster.view.nodes[row].name, {}).values()
-    answers = [(pod, refusal(guards, pod)) for pod in here]
-    stay = [PodOutlook(pod.key, each.guard, each.reason) for pod, each in answers if each is not None]
-    movable = [pod for pod, each in answers if each is None]
-    shown = list(_best_moves(context, guards, profile_of, row, movable)) if movable else []
+    stay, movable = list[PodOutlook](), list[Pod]()
+    for pod in guards.cluster.on_node.get(guards.cluster.view.nodes[row].name, {}).values():
+        refused = refusal(guards, pod)
+        if refused is None:
+            movable.append(pod)
+        else:
+            stay.append(PodOutlook(pod.key, refused.guard, refused.reason))
+        yield
+    shown = (yield from _best_moves(context, guards, profile_of, row, movable, required_gain)) if movable else []
     ordered = sorted(shown, key=lambda each: (bool(each.guard), each.cost - each.gain))
     return (*ordered, *sorted(stay, key=lambda each: each.pod)), len(movable) - len(shown)
 
 
 def _best_moves(
-    context: StrategyContext, guards: GuardContext, profile_of: ProfileOf, row: int, pods: list[Pod]
-) -> Iterator[PodOutlook]:
+    context: StrategyContext,
+    guards: GuardContext,
+    profile_of: ProfileOf,
+    row: int,
+    pods: list[Pod],
+    required_gain: float,
+) -> Generator[None, None, list[PodOutlook]]:
     load, cluster = context.load, guards.cluster
     slots = np.array([cluster.pod_table.slot[pod.uid] for pod in pods], dtype=np.intp)
     relief = load.gains_without(row, load.pods(slots))
     targets = np.flatnonzero(_targets(context, guards, row))
-    rehearsal = Rehearsal(cluster, profile_of)
+    rehearsal, found = Rehearsal(cluster, profile_of), list[PodOutlook]()
     for number in np.argsort(-relief, kind="stable")[:PODS_SHOWN].tolist():
-        pod, cost = pods[number], guards.settings.required_gain
-        feasible = rehearsal.feasible(pod)
+        yield
+        pod, usage, feasible = pods[number], load.pods(slots[[number]]), rehearsal.feasible(pods[number])
+        workload = guards.workload(pod).pods if pod.owner is not None else ()
+        cost = disruption_cost(pod, required_gain, workload).cost
         if feasible is None:
-            yield PodOutlook(pod.key, "scheduler", f"the rules of its scheduler, {pod.scheduler_name}, are not known")
+            reason = f"the rules of its scheduler, {pod.scheduler_name}, are not known"
+            found.append(PodOutlook(pod.key, "scheduler", reason))
             continue
-        usage = load.pods(slots[[number]])
-        fits = feasible[targets] & load.fits(targets, usage)[0] if len(targets) else np.zeros(0, dtype=np.bool_)
-        if not fits.any():
-            yield PodOutlook(pod.key, cost=cost, gain=0.0)
+        rows = targets[feasible[targets] & load.fits(targets, usage)[0]]
+        if not len(rows):
+            found.append(PodOutlook(pod.key, cost=cost))
             continue
-        gains = np.where(fits, relief[number] - load.losses_with(targets, usage)[0], -np.inf)
+        gains = relief[number] - load.losses_with(rows, usage)[0]
         best = int(gains.argmax())
-        yield PodOutlook(pod.key, "", "", cluster.view.nodes[int(targets[best])].name, float(gains[best]), cost)
+        found.append(PodOutlook(pod.key, "", "", cluster.view.nodes[int(rows[best])].name, float(gains[best]), cost))
+    return found
 
 
 def _targets(context: StrategyContext, guards: GuardContext, row: int) -> Bools:

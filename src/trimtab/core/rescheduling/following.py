@@ -49,11 +49,13 @@ class Following:
         self._since: dict[str, float] = {}  # when a move came into its state, or was last tried
 
     def stop(self) -> None:
+        for uid in self.leaving:
+            self.state.cluster.release_reservation(uid)
         self.leaving, self.unsent, self._since = {}, [], {}
 
     @property
     def under_way(self) -> list[MoveRecord]:
-        return [each for each in self.keeper.records.values() if each.under_way]
+        return [each for each in self.keeper.records.values() if each.under_way and self.keeper.follows(each)]
 
     def stuck(self, now: float) -> str:
         """A replacement, or a pod that nobody replaces, in words."""
@@ -92,6 +94,7 @@ class Following:
             self.state.recorder.move_changed(record)
 
     def _forget(self, uid: str) -> None:
+        self.state.cluster.release_reservation(uid)
         self._since.pop(uid, None)
         self.leaving.pop(uid, None)
 
@@ -244,6 +247,7 @@ class Following:
         left = 0.0 if record.surge else record.left or now
         record = replace(record, replacement=pod.uid, state=state, left=left)
         self.put(record, now)
+        self.state.cluster.release_reservation(record.uid)
         if pod.pending and record.target:
             self.state.cluster.nominate(pod.uid, record.target)
             return (Nominate(pod.uid, pod.namespace, pod.name, record.target),)

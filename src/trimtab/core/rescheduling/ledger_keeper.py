@@ -20,10 +20,12 @@ from trimtab.core.controllers import Output
 from trimtab.core.model.events import LedgerFailed, LedgerRead, LedgerWritten
 from trimtab.core.model.instructions import ReadLedger, WriteLedger
 from trimtab.core.model.ledger import Ledger, MoveRecord, MoveState
+from trimtab.core.rescheduling.approval import Approval
 from trimtab.core.rescheduling.move_budgets import needed
 from trimtab.core.rescheduling.settings import ReschedulingSettings
 
 NOT_READ = "the ledger of moves has not been read"
+NOT_WRITTEN = "the ledger of moves was not written"
 TAKEOVER_WAIT = 15.0  # the lease of an earlier leader
 RETRY, WRITE_INTERVAL = 10.0, 2.0
 MIN_KEPT, KEPT_SECONDS = 200, 86_400.0
@@ -46,6 +48,16 @@ class LedgerKeeper:
         self._is_outdated = False  # the answer under way belongs to an earlier term
         self._is_full = False
         self._not_before = self._next_write = self._next_read = -inf
+        self.approval = Approval()
+
+    @property
+    def is_leader(self) -> bool:
+        """Without a lease, as in `trimtab apply`, the term is negative, and a leader may move other pods at the same time."""
+        return self.term is None or self.term >= 0
+
+    def follows(self, record: MoveRecord) -> bool:
+        """Whether this process may take the move further: the leader any move, others none of a leader's."""
+        return self.is_leader or record.term < 0
 
     @property
     def is_busy(self) -> bool:
@@ -72,7 +84,7 @@ class LedgerKeeper:
 
     def stop(self) -> None:
         """This process does not lead: all that it knows may change without it."""
-        self.term = None
+        self.term, self.approval = None, Approval()
         self.is_dirty, self._is_outdated = False, self.is_busy
 
     # --- reading
@@ -93,8 +105,10 @@ class LedgerKeeper:
         if event.ledger is None:
             self.problem, self._next_read = event.problem, event.at + RETRY
             return False
+        if not self.problem and event.version == self._version:
+            return False  # nobody has written since
         self._merge(event.ledger.records, event.at)
-        if event.ledger.term != self.term and event.ledger.records:
+        if event.ledger.term != self.term and event.ledger.records and self.is_leader:
             self._not_before = event.at + TAKEOVER_WAIT
         self._version, self.is_dirty, self.problem = event.version, True, NOT_READ
         return True
@@ -114,7 +128,8 @@ class LedgerKeeper:
                 merged[_key(merged[each.uid])] = merged[each.uid]
             merged[each.uid] = each
         for key, mine in self.records.items():
-            if key not in merged or not mine.under_way or merged[key].under_way:
+            known_best = self.follows(mine) and (not mine.under_way or (key in merged and merged[key].under_way))
+            if key not in merged or known_best:
                 merged[key] = mine
         self.records = dict(sorted(merged.items(), key=lambda item: item[1].at))
 
@@ -126,7 +141,7 @@ class LedgerKeeper:
         self._prune(settings, now)
         self._writing, self.is_dirty, self._next_write = True, False, now + WRITE_INTERVAL
         records = tuple(sorted(self.records.values(), key=lambda each: each.at))
-        return (WriteLedger(Ledger(term=self.term, records=records), self._version),)
+        return (WriteLedger(Ledger(term=self.term, records=records), self._version, self.approval.waiting),)
 
     def written(self, event: LedgerWritten) -> bool:
         """Whether what was written last is now in the ledger."""
@@ -145,7 +160,7 @@ class LedgerKeeper:
         self._writing = False
         if self._outdated(event.at):
             return False
-        self.problem = f"the ledger of moves was not written: {event.message}"
+        self.problem = f"{NOT_WRITTEN}: {event.message}"
         self._next_read = event.at + WRITE_INTERVAL
         return True
 
@@ -156,6 +171,10 @@ class LedgerKeeper:
         if self.problem and now >= self._next_read:
             self._next_read = now + RETRY
             return self._read()
+        if not self.problem and self.is_leader:
+            self.is_dirty |= self.approval.expire(now)
+            if self.approval.look_is_due(now):
+                return self._read()
         return self.write(now, settings) if now >= self._next_write else ()
 
     # --- records

@@ -7,6 +7,7 @@ each of them was sent.
 
 from __future__ import annotations
 
+from collections import Counter
 from collections.abc import Iterable, Mapping
 from dataclasses import dataclass
 from enum import StrEnum
@@ -79,6 +80,18 @@ def spent_budget(budgets: Budgets, records: Iterable[MoveRecord], wanted: MoveRe
         if key and sum(each.at > since and scope_key(scope, each) == key for each in counting) >= budget.moves:
             return f"the budget of {key} is spent: {budget}"
     return ""
+
+
+def budgets_left(budgets: Budgets, records: Iterable[MoveRecord], now: float) -> dict[Scope, tuple[int, str]]:
+    """By scope, where the fewest moves are left: how many, and of what; nothing is named where none was spent."""
+    counting = [each for each in records if each.counts]
+    left: dict[Scope, tuple[int, str]] = {}
+    for scope, budget in budgets.items():
+        spent = Counter(scope_key(scope, each) for each in counting if each.at > now - budget.within)
+        spent.pop("", None)
+        key, number = max(spent.items(), key=lambda item: item[1], default=("", 0))
+        left[scope] = max(budget.moves - number, 0), key
+    return left
 
 
 def holds(records: Iterable[MoveRecord], cooldown: float) -> dict[OwnerSlot, float]:

@@ -3,8 +3,9 @@
     penalty of a node = sum over snapshots of weight * f(highest of its resources, relative to their limits)
 
 Snapshots are of the whole cluster (`load.snapshots`), so pods that peak together count together, and those that take turns
-do not. Recent snapshots count most, and the newest of them more than the others. `f` rises around the limit and is convex
-above it, so that relief goes first to where it is needed most; far below it still prefers an even load, a little.
+do not. Recent snapshots count most, and the newest of them more than the others. `f` rises steeply right below the limit, so
+that a node that stays a little above it is worth a move; it is convex above, so that relief goes first to where it is needed
+most and no node is sacrificed; far below it still prefers an even load, a little.
 """
 
 from __future__ import annotations
@@ -17,16 +18,16 @@ import numpy as np
 from numpy.typing import NDArray
 
 from trimtab.core.cluster.cluster import Cluster
-from trimtab.core.load.snapshots import HOURLY, SnapshotTimes, common_times
+from trimtab.core.load.snapshots import HOURLY, RECENT, SnapshotTimes, common_times
 from trimtab.core.rescheduling.forecast import BySnapshots, Forecast, Forecaster, Snapshots
 from trimtab.core.tables import Bools, Floats, Index
 
 Array = NDArray[np.float32]
 
 LIMIT = 0.8  # utilisation is scaled so that every resource has its limit here
-RAMP_FROM, RAMP_WIDTH = 0.75, 0.1
-LINEAR, QUADRATIC, EVENNESS = 3.0, 10.0, 0.1
-RECENT_WEIGHT, HOURLY_WEIGHT, DECAY = 72.0, 144.0, 0.5
+RAMP_FROM, RAMP_WIDTH = 0.78, 0.02
+LINEAR, QUADRATIC, EVENNESS = 3.0, 40.0, 0.1
+RECENT_WEIGHT, HOURLY_WEIGHT, DECAY = 56.0, 112.0, 0.5
 BY_SNAPSHOTS = BySnapshots()
 
 
@@ -39,9 +40,13 @@ def penalties(load: Array, weights: Array) -> Array:
     return np.asarray(cost @ weights)
 
 
-def snapshot_weights(recent: int, hourly: int) -> Array:
-    """By snapshot: recent ones decay, the newest first; each of the hourly ones counts alike."""
+def snapshot_weights(recent: int, hourly: int, newest: float = 1.0) -> Array:
+    """By snapshot: recent ones decay, the newest first; each of the hourly ones counts alike.
+
+    `newest` is the share of its samples that the newest one has so far: the first of ten is no five minutes of load.
+    """
     decaying = np.exp(-DECAY * np.arange(recent))
+    decaying[:1] *= newest
     return np.concatenate(
         [RECENT_WEIGHT * decaying / max(decaying.sum(), 1.0), np.full(hourly, HOURLY_WEIGHT / HOURLY)]
     ).astype(np.float32)
@@ -82,7 +87,17 @@ class NodeLoad:
     def _snapshots(self) -> Snapshots:
         store, times = self.cluster.load_store, self.times
         usage = {name: store.filled_snapshots(name, times, self._slots) for name in self.resources}
-        return Snapshots(times, usage, snapshot_weights(len(times.recent), len(times.hourly)))
+        weights = snapshot_weights(len(times.recent), len(times.hourly), self._newest_share)
+        return Snapshots(times, usage, weights)
+
+    @property
+    def _newest_share(self) -> float:
+        """Of the samples that the fullest of the recent snapshots has; 1 where samples are as rare as snapshots."""
+        if not len(self.times.recent):
+            return 1.0
+        newest = self.times.recent[0] % RECENT
+        counts = [self.cluster.load_store.snapshots[name].counts for name in self.resources]
+        return max(float(each[newest].max(initial=0)) / max(float(each.max(initial=0)), 1.0) for each in counts)
 
     @cached_property
     def _forecast(self) -> Forecast:

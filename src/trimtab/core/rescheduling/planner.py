@@ -23,12 +23,14 @@ from trimtab.core.framework.profile import Profile
 from trimtab.core.model.plan import Move, Plan, Refusal
 from trimtab.core.model.pod import Pod
 from trimtab.core.rescheduling.disruption import disruption_cost
+from trimtab.core.rescheduling.grading import promise
 from trimtab.core.rescheduling.guards import GuardContext, refusal
 from trimtab.core.rescheduling.guards.nodes import possible_targets
 from trimtab.core.rescheduling.objective import NodeLoad, PodLoad
 from trimtab.core.rescheduling.rehearsal import Rehearsal
 from trimtab.core.rescheduling.reservations import with_replacements
 from trimtab.core.rescheduling.strategies.interface import AvoidsTargets, StrategyContext, Suggestion, replaceable
+from trimtab.core.rescheduling.strategy_record import STRATEGY_RECORD
 from trimtab.core.tables import Bools, Floats, Index
 
 MAX_TARGETS = 64
@@ -70,11 +72,10 @@ class Source:
         self._losses = load.losses_with(targets, self.pods)
         self._fits = load.fits(targets, self.pods)
 
-    def update(self, load: NodeLoad, targets: Index, changed: Index) -> None:
-        """Pods have left or come: these rows have another load."""
+    def update(self, load: NodeLoad, targets: Index, changed: frozenset[int], columns: Index) -> None:
+        """Pods have left or come: these rows have another load; `columns` are those of the targets among them."""
         if self.row in changed:
             self._relief = load.gains_without(self.row, self.pods)
-        columns = np.flatnonzero(np.isin(targets, changed))
         if len(columns):
             self._losses[:, columns] = load.losses_with(targets[columns], self.pods)
             self._fits[:, columns] = load.fits(targets[columns], self.pods)
@@ -125,6 +126,7 @@ class Planner:
         self.moves: list[Move] = []
         self.refusals: dict[str, Refusal] = {}  # by subject
         self.plan: Plan | None = None
+        self.hot: dict[str, str] = {}
         self._open: Bools = np.zeros(0, dtype=np.bool_)  # by row: whether pods may be moved there
 
     def steps(self) -> Iterator[None]:
@@ -134,25 +136,46 @@ class Planner:
         )
         sources: list[Source] = []
         for strategy in self.settings.suggesting:
-            sources += [source for each in strategy.suggest(context) if (source := self._source(each, load))]
+            for suggestion in strategy.suggest(context):
+                yield from self._prepare(load) if not sources else (None,)
+                if suggestion.is_hot and not suggestion.worth:
+                    self.hot.setdefault(suggestion.node, suggestion.reason)
+                source = self._source(suggestion, load)
+                sources += [source] if source is not None else []
             yield
         if not sources:
-            self.plan = Plan(self.now, refusals=tuple(self.refusals.values()))
+            self.plan = Plan(self.now, refusals=tuple(self.refusals.values()), hot=self.hot)
             return
         before = float(load.penalty.sum())
         yield
         targets = self._targets(load, context)
+        yield
         for source in sources:
             source.compute(load, targets)
             source.possible = self._possible(source, targets)
             yield
+        _ = self.rehearsal.fork
+        yield
         while len(self.moves) < self.settings.max_moves and self._next(load, sources, targets):
             yield
         refusals = tuple(self.refusals.values())
-        self.plan = Plan(self.now, tuple(self.moves), refusals, before, float(load.penalty.sum()))
+        self.plan = Plan(self.now, tuple(self.moves), refusals, before, float(load.penalty.sum()), self.hot)
+
+    def _prepare(self, load: NodeLoad) -> Iterator[None]:
+        """What the first source would compute for all of them, so that no step is long."""
+        yield
+        _ = self.guards.pods_by_namespace
+        yield
+        load.pods(np.zeros(0, dtype=np.intp))
+        yield
+        _ = load.usage
+        yield
 
     def _source(self, suggestion: Suggestion, load: NodeLoad) -> Source | None:
-        row = self.cluster.node_table.row.get(suggestion.node)
+        row, standing = self.cluster.node_table.row.get(suggestion.node), self.guards.standing(suggestion)
+        if standing.paused:
+            self.refusals[suggestion.node] = Refusal(suggestion.node, STRATEGY_RECORD, standing.paused)
+            return None
         here = self.guards.cluster.on_node.get(suggestion.node, {})
         suggested = (pod for uid, pod in here.items() if not suggestion.pods or uid in suggestion.pods)
         candidates = []
@@ -160,7 +183,8 @@ class Planner:
             refused = refusal(self.guards, pod)
             if refused is None:
                 workload = self.guards.workload(pod).pods if pod.owner is not None else ()
-                candidates.append(Candidate(pod, *disruption_cost(pod, self.settings.required_gain, workload)))
+                required = self.settings.required_gain * standing.margin
+                candidates.append(Candidate(pod, *disruption_cost(pod, required, workload)))
             else:
                 self.refusals[pod.key] = refused
         if row is None or not candidates:
@@ -274,10 +298,13 @@ class Planner:
         self.rehearsal.move(pod, names[0])
         reason, gain = (suggestion.strategy, suggestion.reason), net + cost - suggestion.worth
         several = names if len(names) > 1 else ()
-        self.moves.append(Move(pod.uid, pod.key, pod.node, names[0], *reason, gain, cost, why, several))
         load.move(source.pod_load(number), source.row, row)
+        promised = promise(load, source.row, row, gain)
+        self.moves.append(Move(pod.uid, pod.key, pod.node, names[0], *reason, gain, cost, why, several, *promised))
+        changed = frozenset((source.row, row))
+        columns = np.flatnonzero((targets == source.row) | (targets == row))
         for each in sources:
-            each.update(load, targets, np.array([source.row, row]))
+            each.update(load, targets, changed, columns)
             each.leave_alone(pod)
 
 

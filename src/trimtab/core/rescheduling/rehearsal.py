@@ -36,6 +36,7 @@ class Rehearsal:
     def fork(self) -> Cluster:
         if self._fork is None:
             self._fork = self._cluster.fork()
+            self._fork.load_store.keep_snapshots(False)  # no filter reads them, and each change would copy them all
         return self._fork
 
     def feasible(self, pod: Pod) -> Bools | None:

@@ -8,7 +8,7 @@ from enum import StrEnum
 from types import MappingProxyType
 
 from trimtab.core.load.pod_metrics import Capacity
-from trimtab.core.model.duration import DAY, format_duration
+from trimtab.core.model.duration import DAY, HOUR, format_duration
 from trimtab.core.model.resources import CPU, MEMORY
 from trimtab.core.model.selectors import LabelSelector
 from trimtab.core.model.setting import INT32, ParsedFields, Setting, setting
@@ -19,12 +19,14 @@ from trimtab.core.rescheduling.strategies.interface import RivalStrategy, Strate
 from trimtab.core.rescheduling.strategies.resource_optimization import ResourceOptimization
 
 INTERVAL, COOLDOWN = 300.0, 1800.0
+GRADES = {"grade_after": 1800.0, "grade_again_after": 6 * HOUR}
 
 
 class Mode(StrEnum):
     """Whether moves are only planned, wait for approval, or are carried out."""
 
     OBSERVE = "observe"
+    APPROVE = "approve"
     AUTO = "auto"
 
 
@@ -46,6 +48,24 @@ GUARDED_KINDS = ("poddisruptionbudgets", "persistentvolumeclaims", "persistentvo
 
 
 @dataclass(frozen=True, slots=True)
+class RemedySettings:
+    """Which rungs of the remedy ladder may be used."""
+
+    soft_taint: bool = setting(
+        False, "false unless set: true gives hot nodes a PreferNoSchedule taint, so that every scheduler avoids them"
+    )
+    resize: bool = setting(
+        False,
+        "false unless set: true raises, in place, the CPU request of pods on hot nodes to what they use, if they have the "
+        "annotation trimtab.dev/resize=requests",
+    )
+    move: bool = setting(True, "true unless set: false only plans moves, whatever `mode` says")
+    capacity: bool = setting(
+        True, "true unless set: an Event of a node that stays hot because no other node can take its pods"
+    )
+
+
+@dataclass(frozen=True, slots=True)
 class ReschedulingSettings:
     """Times are in seconds; `limits` are shares of a node's allocatable that its usage should stay below, or of its
     `capacities` for resources other than CPU and memory.
@@ -54,7 +74,11 @@ class ReschedulingSettings:
     their arguments.
     """
 
-    mode: Mode = setting(Mode.OBSERVE, "`observe` unless set: moves are only planned; `auto` carries them out")
+    mode: Mode = setting(
+        Mode.OBSERVE,
+        "`observe` unless set: moves are only planned; `approve` carries a plan out once somebody has approved it, `auto` "
+        "at once",
+    )
     interval: float = setting(INTERVAL, "5m unless set: how often moves are planned; at least 10s", seconds=(10, DAY))
     limits: Mapping[str, float] = field(
         default_factory=lambda: dict(LIMITS),
@@ -143,11 +167,32 @@ class ReschedulingSettings:
     max_metrics_age: float = setting(
         180.0, "3m unless set: nothing is moved while the newest metrics are older", seconds=(1, DAY)
     )
+    grace_period: float = setting(
+        0.0,
+        "0s unless set: pods that are evicted get their own grace period; else all of them get this one, in whole seconds",
+        seconds=(0, 3600),
+    )
+    grade_after: float = setting(
+        GRADES["grade_after"],
+        "30m unless set: how long after a move ended it is first measured what that was worth; see "
+        "[rescheduling.md](rescheduling.md#grades-and-history)",
+        seconds=(600, 3 * HOUR),
+    )
+    grade_again_after: float = setting(
+        GRADES["grade_again_after"],
+        "6h unless set: when that is measured again; at least twice gradeAfter",
+        seconds=(1200, 7 * DAY),
+    )
     forecaster: Forecaster = setting(
         BySnapshots(),
         "`snapshots` unless set: what the next hours are taken to bring; also `seasonal` or `learned`; see "
         "[rescheduling.md](rescheduling.md#forecasts)",
         name="forecast",
+    )
+    remedies: RemedySettings = setting(
+        RemedySettings(),
+        "`{softTaint: false, resize: false, move: true, capacity: true}` unless set: the rungs of the remedy ladder that "
+        "may be used; see [rescheduling.md](rescheduling.md#remedies)",
     )
     windows: tuple[Window, ...] = setting(
         (),
@@ -174,4 +219,10 @@ class ReschedulingSettings:
             parsed.at("cooldown").error(
                 f"cooldown ({format_duration(cooldown)}) must not be shorter than interval ({format_duration(interval)}), "
                 "or every plan could move pods of the same owner: raise it, or shorten interval"
+            )
+        first, again = (parsed.values.get(name, default) for name, default in GRADES.items())
+        if again < 2 * first:
+            parsed.at("gradeAgainAfter", "gradeAfter").error(
+                f"gradeAgainAfter ({format_duration(again)}) must be at least twice gradeAfter "
+                f"({format_duration(first)}), or both say the same: raise it, or shorten gradeAfter"
             )

@@ -74,7 +74,8 @@ class Evaluator:
     def nominated(self) -> list[Pod]:
         """Pods with a nominated node; one that holds a place already counts there, and must not count twice."""
         cluster = self.state.cluster
-        return [each for each in cluster.nominated.values() if each.uid not in cluster.placements]
+        nominated = (each for each in cluster.nominated.values() if each.uid not in cluster.placements)
+        return [*nominated, *cluster.reserved.values()]
 
     def filter_status(self, pod: Pod, profile: Profile) -> FilterStatus:
         """What the filters said of each node, as they were just called."""

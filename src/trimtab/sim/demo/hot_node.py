@@ -64,13 +64,13 @@ class UtilisationProbe:
     def __init__(self, world: World) -> None:
         self.world = world
         self.samples: list[tuple[float, tuple[float, ...]]] = []  # time, and the share of each node
-        self._seconds_above = self._unmet = 0.0
+        self.seconds_above = self._unmet = 0.0
         world.step_listeners.append(self._step)
 
     def _step(self, usage: StepUsage) -> None:
         shares = tuple(usage.utilisation[_CPU].tolist())
         self.samples.append((usage.at, shares))
-        self._seconds_above += usage.seconds * sum(share > HIGH_UTILISATION for share in shares)
+        self.seconds_above += usage.seconds * sum(share > HIGH_UTILISATION for share in shares)
         beyond = (usage.demand[_CPU] - usage.capacity[_CPU]).clip(min=0.0)
         self._unmet += float(beyond.sum()) / 1000 * usage.seconds
 
@@ -80,7 +80,7 @@ class UtilisationProbe:
         return Outcome(
             placed=sum(bool(pod.node) for pod in pods),
             on_hot_node=sum(pod.node == hot_node and begins <= pod.created < ends for pod in pods),
-            seconds_above_80=self._seconds_above,
+            seconds_above_80=self.seconds_above,
             unmet_core_seconds=self._unmet,
             peak=max(max(shares) for _, shares in self.samples),
             spread=sum(spreads) / len(spreads),

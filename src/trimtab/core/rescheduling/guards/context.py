@@ -6,16 +6,18 @@ itself is not watched: its name is that of a ReplicaSet without the hash, which 
 
 from __future__ import annotations
 
-from collections.abc import Callable, Mapping
+from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass, field
 from functools import cached_property
 from typing import NamedTuple
 
 from trimtab.core.cluster.cluster import Cluster
-from trimtab.core.model.ledger import OwnerSlot
+from trimtab.core.model.ledger import MoveRecord, OwnerSlot
 from trimtab.core.model.objects import PodDisruptionBudget
-from trimtab.core.model.pod import Owner, Pod
+from trimtab.core.model.pod import TERMINAL_PHASES, Owner, Pod
 from trimtab.core.rescheduling.settings import ReschedulingSettings
+from trimtab.core.rescheduling.strategies.interface import Suggestion
+from trimtab.core.rescheduling.strategy_record import GOOD_STANDING, Standing, standing
 
 REVISION = "controller-revision-hash"  # of StatefulSets
 TEMPLATE_HASHES = ("pod-template-hash", "rollouts-pod-template-hash")  # of Deployments, and of Argo Rollouts
@@ -74,7 +76,8 @@ class GuardContext:
 
     `holds` are the owners' pods that must not be moved again before that time; `under_way` the moves by the UID of the pod
     that leaves; `forbidden` the kinds that may not be listed, with the API server's message. `stopped` is why the process
-    itself moves nothing; `evicting` is set where the pod will be evicted, whatever the settings prefer.
+    itself moves nothing; `evicting` is set where the pod will be evicted, whatever the settings prefer. `records` are the
+    ledger's.
     """
 
     cluster: Cluster
@@ -85,6 +88,20 @@ class GuardContext:
     forbidden: Mapping[str, str] = field(default_factory=dict)
     stopped: str = ""
     evicting: bool = False
+    records: Sequence[MoveRecord] = ()
+
+    @cached_property
+    def _standings(self) -> dict[str, Standing]:
+        return {}
+
+    def standing(self, suggestion: Suggestion) -> Standing:
+        """What earlier moves of its strategy mean for a suggestion; nothing if load is not its reason."""
+        if suggestion.worth:
+            return GOOD_STANDING
+        found = self._standings.get(suggestion.strategy)
+        if found is None:
+            found = self._standings[suggestion.strategy] = standing(self.records, suggestion.strategy, self.now)
+        return found
 
     @cached_property
     def moving(self) -> frozenset[str]:
@@ -92,8 +109,8 @@ class GuardContext:
         return frozenset(self.under_way) | {each.replacement for each in self.under_way.values()}
 
     @cached_property
-    def _pods(self) -> Mapping[str, list[Pod]]:
-        """By namespace: one quick pass over all pods, and the others over few."""
+    def pods_by_namespace(self) -> Mapping[str, list[Pod]]:
+        """One quick pass over all pods, and the others over few."""
         found: dict[str, list[Pod]] = {}
         for pod in self.cluster.pods.values():
             found.setdefault(pod.namespace, []).append(pod)
@@ -101,6 +118,7 @@ class GuardContext:
 
     @cached_property
     def _workloads(self) -> dict[str, dict[str, Workload]]:
+        """By namespace and the UID of an owner; several owners may be of one workload."""
         return {}
 
     def workload(self, pod: Pod) -> Workload:
@@ -109,21 +127,24 @@ class GuardContext:
         found = self._workloads.get(pod.namespace)
         if found is None:
             found = self._workloads[pod.namespace] = self._group(pod.namespace)
-        return found.get(workload_name(pod, pod.owner)) or Workload(workload_name(pod, pod.owner), [pod])
+        return found.get(pod.owner.uid) or Workload(workload_name(pod, pod.owner), [pod])
 
     def _group(self, namespace: str) -> dict[str, Workload]:
-        workloads: dict[str, Workload] = {}
+        by_name: dict[str, Workload] = {}
         by_owner: dict[str, Workload] = {}
-        for pod in self._pods.get(namespace, ()):
-            if pod.owner is not None and not pod.finished:
-                name = workload_name(pod, pod.owner)
-                workload = by_owner[pod.owner.uid] = workloads.setdefault(name, Workload(name))
+        for pod in self.pods_by_namespace.get(namespace, ()):
+            owner = pod.owner
+            if owner is not None and pod.phase not in TERMINAL_PHASES:
+                workload = by_owner.get(owner.uid)
+                if workload is None:
+                    name = workload_name(pod, owner)
+                    workload = by_owner[owner.uid] = by_name.setdefault(name, Workload(name))
                 workload.pods.append(pod)
-                workload.revisions.add((pod.owner.uid, pod.labels.get(REVISION, "")))
+                workload.revisions.add((owner.uid, pod.labels.get(REVISION, "")))
         for each in self.under_way.values():
             if each.slot[1] in by_owner:
                 by_owner[each.slot[1]].moves += 1
-        return workloads
+        return by_owner
 
     @cached_property
     def _budgets(self) -> Mapping[str, list[PodDisruptionBudget]]:
@@ -152,7 +173,7 @@ class GuardContext:
         """How many pods of the budget are ready by our own count, without those whose eviction is under way."""
         found = self._healthy.get(budget.key)
         if found is None:
-            pods = self._pods.get(budget.namespace, ())
+            pods = self.pods_by_namespace.get(budget.namespace, ())
             found = self._healthy[budget.key] = sum(
                 is_available(pod) and budget.covers(pod) and not self._leaves(pod, budget) for pod in pods
             )

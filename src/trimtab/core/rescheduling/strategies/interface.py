@@ -27,7 +27,7 @@ class Suggestion(NamedTuple):
     """Pods should leave this node: any of them, or those of these UIDs; for any other node, or for these.
 
     `worth` is what leaving is worth by itself, in units of the objective, beside what it changes in the load: 0 where load
-    is the only reason, and `MUST_GO` where the pod must go.
+    is the only reason, and `MUST_GO` where the pod must go. A node that is not hot needs no other remedy than a move.
     """
 
     strategy: str
@@ -36,6 +36,7 @@ class Suggestion(NamedTuple):
     pods: frozenset[str] = ANY_POD
     worth: float = 0.0
     targets: frozenset[str] = ANY_NODE
+    is_hot: bool = True
 
 
 def replaceable(pod: Pod) -> bool:

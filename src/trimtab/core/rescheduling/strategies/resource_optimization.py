@@ -1,4 +1,7 @@
-"""ResourceOptimization: pods leave nodes whose usage is above the limit of a resource."""
+"""ResourceOptimization: pods leave nodes whose usage is above the limit of a resource, or a little below it.
+
+A node close to its limit is not hot, but may have been so often enough for a move to be worth it before it is again.
+"""
 
 from __future__ import annotations
 
@@ -25,6 +28,12 @@ class ResourceOptimization:
         None, "the limit of memory unless set: percent of allocatable above which pods should leave", **PERCENTAGE
     )
 
+    margin: float = setting(
+        5.0,
+        "5 unless set: from so many percentage points below the limit on pods may leave, if the past makes that worth it",
+        between=(0, 100),
+    )
+
     def __post_init__(self) -> None:
         check_ranges(self)
 
@@ -32,9 +41,10 @@ class ResourceOptimization:
         view = context.cluster.view
         for resource, limit in self._limits(context.load.limits).items():
             utilisation = expected_utilisation(view, resource)
-            for row in highest_first(utilisation > limit, utilisation):
-                reason = f"{resource} at {utilisation[row]:.0%}, above {limit:.0%}"
-                yield Suggestion(self.name, view.nodes[row].name, reason)
+            for row in highest_first(utilisation > limit - self.margin / 100, utilisation):
+                is_hot = bool(utilisation[row] > limit)
+                reason = f"{resource} at {utilisation[row]:.0%}, {'above' if is_hot else 'near'} {limit:.0%}"
+                yield Suggestion(self.name, view.nodes[row].name, reason, is_hot=is_hot)
 
     def _limits(self, limits: Mapping[str, float]) -> dict[str, float]:
         own = {CPU: self.cpu_threshold, MEMORY: self.memory_threshold}

@@ -1,0 +1,1 @@
+"""Trimtab's rescheduler and the SIG descheduler, taking turns on one live cluster with the same replayed load."""

@@ -1,0 +1,193 @@
+"""What a plan costs at 5,000 nodes and 100,000 pods: its time, its longest step, its memory, and what pods notice of it.
+
+`python -m bench.plan_cost` prints the table. The cluster has the snapshots of a day, and 50 nodes are hot. Decisions are
+timed from the arrival of a pod to the turn that places it, on one engine, while a plan is being made and while none is: for
+pods that arrive between two steps of the plan, and for those that arrive as one begins, which have to wait for it.
+"""
+
+from __future__ import annotations
+
+import gc
+import time
+from collections.abc import Iterator
+from pathlib import Path
+from typing import NamedTuple
+
+import numpy as np
+from msgspec.structs import replace
+from rich.console import Console
+from rich.table import Table
+
+from bench.decisions import PROFILE, nodes, plain_pods
+from trimtab.core.controllers import Output
+from trimtab.core.engine import Engine
+from trimtab.core.model.events import (
+    BindDone,
+    LeaseAcquired,
+    NodeUpserted,
+    PodUpserted,
+    SamplesRead,
+    Synced,
+    Tick,
+    Turn,
+)
+from trimtab.core.model.instructions import Bind
+from trimtab.core.model.plan import Plan
+from trimtab.core.model.pod import Owner, Pod
+from trimtab.core.model.readings import Reading, Subject
+from trimtab.core.model.resources import CPU, MEMORY
+from trimtab.core.rescheduling.controller import Rescheduling
+from trimtab.core.rescheduling.settings import ReschedulingSettings
+from trimtab.core.settings import Settings
+from trimtab.core.tables import Floats, sum_by_row
+
+NODES, PODS, HOT = 5_000, 100_000, 50
+TEMPLATES, REPLICAS = 90, 20
+HOURS, RECENT = 24, 6
+START = 1_700_000_000.0 // 3600 * 3600
+DECISIONS = 400
+DECISIONS_PER_TURN = 8
+TITLE = f"CPU of a plan at {NODES:,} nodes and {PODS:,} pods, {HOT} of the nodes hot"
+
+
+class PlanCost(NamedTuple):
+    """Times are CPU seconds; `added` is in MiB."""
+
+    plan: Plan
+    steps: list[float]
+    added: float
+
+
+class Scene:
+    """An engine with all pods running and measured; `now` is the time of the newest sample."""
+
+    def __init__(self) -> None:
+        self.settings = Settings((PROFILE,), rescheduling=ReschedulingSettings(interval=86400.0))
+        self.engine, self.rng = Engine(self.settings), np.random.default_rng(5)
+        self._populate()
+        self.now = START
+        for at in (*(START + 3600.0 * hour for hour in range(HOURS)), *self._recent()):
+            self.now = at
+            self.engine.handle(SamplesRead(self._readings(at), at))
+        self.engine.handle(LeaseAcquired(0, self.now))
+
+    def _recent(self) -> Iterator[float]:
+        return (START + 3600.0 * (HOURS - 1) + 300.0 * each for each in range(1, RECENT))
+
+    def _populate(self) -> None:
+        for node in nodes(NODES):
+            self.engine.handle(NodeUpserted(node, 0.0))
+        self.names = tuple(node.name for node in self.engine.cluster.node_table.nodes)
+        made = plain_pods(PODS, TEMPLATES)
+        for number, pod in enumerate(made):
+            self.engine.handle(PodUpserted(_running(pod, number, self.names[number % NODES]), 0.0))
+        for kind in self.settings.kinds:
+            self.engine.handle(Synced(kind, 0.0))
+        self.keys = tuple(place.pod.key for place in self.engine.cluster.placements.values())
+
+    def _readings(self, at: float) -> tuple[Reading, ...]:
+        """Each pod has its own share of its node, which varies by a tenth; the first nodes are hot."""
+        made = []
+        for resource in (CPU, MEMORY):
+            whole = self.engine.cluster.view.allocatable(resource).astype(np.float64)
+            share = np.where(np.arange(NODES) < HOT, 0.93 if resource == CPU else 0.5, 0.45)
+            fair = np.resize(whole * share / (PODS / NODES), PODS)
+            used = fair * np.random.default_rng(1).uniform(0.5, 1.5, PODS) * self.rng.uniform(0.9, 1.1, PODS)
+            sums = sum_by_row(np.arange(PODS) % NODES, used, NODES)
+            made += [_reading(resource, self.names, sums, at), _reading(resource, self.keys, used, at, Subject.PODS)]
+        return tuple(made)
+
+    def plan(self) -> PlanCost:
+        """One plan, step by step; the first step is the tick that begins it."""
+        engine = self.engine.fork()
+        controller = engine.controller(Rescheduling)
+        gc.collect()
+        before, steps = _resident(reset=True), list[float]()
+        outputs: list[Output] = []
+        started = time.process_time()
+        outputs += engine.handle(Tick(self.now))
+        steps.append(time.process_time() - started)
+        while controller.has_work():
+            started = time.process_time()
+            outputs += controller.turn(1, self.now)
+            steps.append(time.process_time() - started)
+        plan = next(each for each in outputs if isinstance(each, Plan))
+        return PlanCost(plan, steps, _resident(peak=True) - before)
+
+    def decisions(self, *, planning: bool) -> Floats:
+        """CPU seconds to the end of the turn that places each pod: from its arrival after a step, and from before it."""
+        engine, spent = self.engine.fork(), []
+        controller = engine.controller(Rescheduling)
+        arriving = [
+            replace(pod, uid=f"new-{pod.uid}", name=f"new-{pod.name}") for pod in plain_pods(DECISIONS, TEMPLATES)
+        ]
+        engine.handle(PodUpserted(replace(arriving.pop(), version=10**6), self.now))
+        engine.handle(Turn(DECISIONS_PER_TURN, self.now))  # fills the caches
+        gc.collect()
+        for number, pod in enumerate(arriving):
+            started = time.process_time()
+            if planning and not controller.has_work():
+                controller._next_plan = 0.0
+                engine.handle(Tick(self.now))
+            else:
+                engine.handle(Turn(DECISIONS_PER_TURN, self.now))  # a step of the plan, if there is one
+            arrived = time.process_time()
+            engine.handle(PodUpserted(replace(pod, version=10**6 + number), self.now))
+            bind = None
+            while bind is None:
+                outputs = engine.handle(Turn(DECISIONS_PER_TURN, self.now))
+                bind = next((each for each in outputs if isinstance(each, Bind)), None)
+            decided = time.process_time()
+            spent.append((decided - arrived, decided - started))
+            engine.handle(BindDone(pod.uid, bind.node, self.now))
+            engine.handle(PodUpserted(replace(pod, node=bind.node, version=2 * 10**6 + number), self.now))
+        return np.array(spent).T
+
+
+def _running(pod: Pod, number: int, node: str) -> Pod:
+    name = f"set-{number % TEMPLATES}-{number // (TEMPLATES * REPLICAS)}"
+    owner = Owner("ReplicaSet", name, f"uid-{name}")
+    return replace(pod, owner=owner, node=node, phase="Running", ready=True, started=0.0, created=0.0)
+
+
+def _reading(resource: str, names: tuple[str, ...], used: Floats, at: float, of: Subject = Subject.NODES) -> Reading:
+    return Reading("bench", resource, names, tuple(used.tolist()), (at,) * len(names), subject=of)
+
+
+def _resident(*, reset: bool = False, peak: bool = False) -> float:
+    """MiB of this process, now or at most since the last reset."""
+    if reset:
+        Path("/proc/self/clear_refs").write_text("5")
+    wanted = "VmHWM:" if peak else "VmRSS:"
+    line = next(each for each in Path("/proc/self/status").read_text().splitlines() if each.startswith(wanted))
+    return int(line.split()[1]) / 1024
+
+
+def costs() -> list[tuple[str, ...]]:
+    """One row per figure, with its goal."""
+    scene = Scene()
+    cost = scene.plan()
+    rows: list[tuple[str, ...]] = [
+        ("moves", f"{len(cost.plan.moves)}", ""),
+        ("the whole plan", f"{sum(cost.steps):.2f} s", "2 s"),
+        ("the longest of its steps", f"{max(cost.steps) * 1e3:.0f} ms of {len(cost.steps)} steps", "100 ms"),
+        ("memory at most", f"{cost.added:.0f} MiB more", "1024 MiB"),
+    ]
+    without, during = (scene.decisions(planning=each) * 1e3 for each in (False, True))
+    for number, arrival in enumerate(("between two steps", "as a step begins")):
+        for quantile in (0.5, 0.99):
+            alone, beside = (float(np.quantile(each[number], quantile)) for each in (without, during))
+            figures = f"{beside:.2f} ms, without a plan {alone:.2f} ms: {beside / alone:.2f}x"
+            rows.append((f"p{quantile * 100:.0f} for a pod that arrives {arrival}", figures, "1x"))
+    return rows
+
+
+def main() -> None:
+    console, table = Console(), Table("what", "measured", "goal", title=TITLE, title_justify="left")
+    for row in costs():
+        table.add_row(*row)
+    console.print(table)
+
+
+if __name__ == "__main__":
+    main()

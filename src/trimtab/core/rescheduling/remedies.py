@@ -1,0 +1,130 @@
+"""The remedy ladder: what is done for a hot node beside moving its pods.
+
+    hot node ─▶ steer new pods away ─▶ resize pods that ask for it ─▶ move pods ─▶ ask for capacity
+                (a soft taint)         (in place, to what they use)   (the plan)   (an Event, if nothing could move)
+
+Each rung has a switch, and each use of one is counted. Scores that go by load steer new pods away without any of this. What
+a node carries is compared at each plan, so a patch that failed is simply sent again with the next one.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+from enum import StrEnum
+
+from trimtab.core.cluster.cluster import Cluster
+from trimtab.core.model.instructions import EmitEvent, Instruction, LabelNode, ResizePod
+from trimtab.core.model.node import Node
+from trimtab.core.model.plan import Plan
+from trimtab.core.model.pod import RESIZE, Pod
+from trimtab.core.model.resources import CPU
+from trimtab.core.model.taints import PREFER_NO_SCHEDULE, Taint
+from trimtab.core.recorder import MetricsRecorder
+from trimtab.core.rescheduling.settings import RemedySettings
+
+HOT_TAINT = Taint("trimtab.dev/hot", "", PREFER_NO_SCHEDULE)
+RESIZE_REQUESTS = "requests"  # the value of the annotation
+MIN_GROWTH = 1.2  # a request is raised only if usage is above it by this factor
+PLANS_WITHOUT_RELIEF = 3  # then capacity is missing
+
+
+class Rung(StrEnum):
+    """A step of the ladder, as it is counted."""
+
+    SOFT_TAINT = "softTaint"
+    RESIZE = "resize"
+    MOVE = "move"
+    CAPACITY = "capacity"
+
+
+class Remedies:
+    """Remembers for how many plans each node has been hot without relief."""
+
+    def __init__(self) -> None:
+        self.without_relief: dict[str, int] = {}
+        self._resized: set[str] = set()  # UIDs
+
+    def copy(self) -> Remedies:
+        copied = Remedies()
+        copied.without_relief, copied._resized = self.without_relief.copy(), self._resized.copy()
+        return copied
+
+    def apply(
+        self, cluster: Cluster, plan: Plan, settings: RemedySettings, recorder: MetricsRecorder
+    ) -> list[Instruction]:
+        """What follows from a plan that is to be carried out."""
+        relieved = {move.source for move in plan.moves}
+        self.without_relief = {
+            name: 0 if name in relieved else self.without_relief.get(name, 0) + 1 for name in plan.hot
+        }
+        if plan.moves:
+            recorder.remedy_used(Rung.MOVE, len(plan.moves))
+        used: list[tuple[Rung, Instruction]] = []
+        if settings.soft_taint:
+            used += [(Rung.SOFT_TAINT, each) for each in self._taints(cluster, plan)]
+        if settings.resize:
+            used += [(Rung.RESIZE, each) for each in self._resizes(cluster, plan)]
+        if settings.capacity:
+            used += [(Rung.CAPACITY, each) for each in self._requests_for_capacity(cluster, plan)]
+        for rung, _ in used:
+            recorder.remedy_used(rung, 1)
+        return [output for _, output in used]
+
+    # --- a soft taint
+
+    def _taints(self, cluster: Cluster, plan: Plan) -> Iterator[LabelNode]:
+        for node in cluster.node_table.nodes:
+            hot, found = node.name in plan.hot, _taint_index(node)
+            if hot and found is None:
+                yield LabelNode(
+                    node.name,
+                    node.uid,
+                    node.version,
+                    add_taints=(HOT_TAINT,),
+                    has_no_taints=not node.taints,
+                    reason="it is hot",
+                )
+            elif found is not None and not hot:
+                removed = ((found, HOT_TAINT.key),)
+                yield LabelNode(node.name, node.uid, node.version, remove_taints=removed, reason="it is no longer hot")
+
+    # --- resizing in place
+
+    def _resizes(self, cluster: Cluster, plan: Plan) -> Iterator[ResizePod]:
+        """Each pod once: then its request is what it uses."""
+        for name in plan.hot:
+            for pod in cluster.on_node.get(name, {}).values():
+                if pod.annotations.get(RESIZE) == RESIZE_REQUESTS and pod.uid not in self._resized:
+                    wanted = _wanted_request(cluster, pod)
+                    if wanted is not None:
+                        self._resized.add(pod.uid)
+                        yield ResizePod(pod.uid, pod.namespace, pod.name, wanted)
+
+    # --- capacity
+
+    def _requests_for_capacity(self, cluster: Cluster, plan: Plan) -> Iterator[EmitEvent]:
+        for name, plans in self.without_relief.items():
+            row = cluster.node_table.row.get(name)
+            if plans == PLANS_WITHOUT_RELIEF and row is not None:
+                note = (
+                    f"{plan.hot[name]}, for {plans} plans in a row, and none of its pods could be moved: "
+                    f"trimtab explain node/{name} says why; the cluster may need more capacity"
+                )
+                uid = cluster.node_table.nodes[row].uid
+                yield EmitEvent(
+                    uid, "default", name, "CapacityNeeded", note, warning=True, action="Rescheduling", kind="Node"
+                )
+
+
+def _taint_index(node: Node) -> int | None:
+    return next((index for index, each in enumerate(node.taints) if each.key == HOT_TAINT.key), None)
+
+
+def _wanted_request(cluster: Cluster, pod: Pod) -> int | None:
+    """Millicores that the pod uses of late, if that is well above its request and was measured."""
+    slot, request = cluster.pod_table.slot.get(pod.uid), pod.requests.of(CPU)
+    usage = cluster.load_store.accounting[CPU].pods
+    if slot is None or not request or not bool(usage.pod_measured[slot]):
+        return None
+    used = float(usage.mean[slot])
+    return int(used) if used > MIN_GROWTH * request else None
