@@ -11,6 +11,7 @@ from http.server import BaseHTTPRequestHandler, ThreadingHTTPServer
 from types import TracebackType
 from typing import Self
 
+from tools.controlplane.client import Document
 from tools.controlplane.credentials import base64_of
 from tools.controlplane.rig import Rig
 
@@ -24,6 +25,8 @@ SERVICE_ACCOUNTS_ONLY = (
 
 class BindingWebhook:
     """Lets `free` bindings through, then holds every further one until `release` or `refuse`; `held` says that one waits."""
+
+    resource = "pods/binding"
 
     def __init__(self, rig: Rig, pass_first: int = 0) -> None:
         self._rig = rig
@@ -63,6 +66,10 @@ class BindingWebhook:
         self._allowed = False
         self._go.set()
 
+    def admit(self, request: Document) -> bool:
+        """Whether what the API server asks about is allowed."""
+        return self.admit_or_hold()
+
     def admit_or_hold(self) -> bool:
         """Whether the binding is allowed, once that is decided."""
         with self._lock:
@@ -76,7 +83,7 @@ class BindingWebhook:
 
     def _registration(self) -> dict[str, object]:
         url = f"https://127.0.0.1:{self._server.server_address[1]}/"
-        rule = {"apiGroups": [""], "apiVersions": ["v1"], "operations": ["CREATE"], "resources": ["pods/binding"]}
+        rule = {"apiGroups": [""], "apiVersions": ["v1"], "operations": ["CREATE"], "resources": [self.resource]}
         webhook = {
             "name": NAME,
             "clientConfig": {"url": url, "caBundle": base64_of(self._rig.credentials.ca_file)},
@@ -102,7 +109,7 @@ class BindingWebhook:
         class Answer(BaseHTTPRequestHandler):
             def do_POST(self) -> None:
                 asked = json.loads(self.rfile.read(int(self.headers["Content-Length"])))
-                allowed = point.admit_or_hold()
+                allowed = point.admit(asked["request"])
                 review = {
                     "apiVersion": "admission.k8s.io/v1",
                     "kind": "AdmissionReview",

@@ -101,8 +101,9 @@ def ended(cluster: MeteredCluster, state: str = "done") -> list[Document]:
 class ReadyCount:
     """The fewest ready pods of each app, counted over and over."""
 
-    def __init__(self, cluster: MeteredCluster) -> None:
+    def __init__(self, cluster: MeteredCluster, apps: int = APPS) -> None:
         self.cluster, self.fewest = cluster, dict[str, int]()
+        self._apps = apps
         self._stop = threading.Event()
         self._thread = threading.Thread(target=self._count)
 
@@ -116,7 +117,7 @@ class ReadyCount:
 
     def _count(self) -> None:
         while not self._stop.wait(0.05):
-            now = {f"app-{number}": 0 for number in range(APPS)}
+            now = {f"app-{number}": 0 for number in range(self._apps)}
             for pod in trimtab_process.pods(self.cluster.rig):
                 now[pod["metadata"]["labels"]["app"]] += is_ready(pod)
             for name, count in now.items():

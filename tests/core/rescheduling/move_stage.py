@@ -20,6 +20,7 @@ from trimtab.core.rescheduling.settings import Method, Mode, ReschedulingSetting
 from trimtab.core.settings import Settings
 
 DAY = 86_400.0
+SHOWN = "earlier-x"
 EVICTING = {"method": Method.EVICTION, "allow_last_replica": True}
 Wish = TypeVar("Wish", bound=Output)
 
@@ -41,7 +42,7 @@ class Store:
 
     @property
     def states(self) -> dict[str, str]:
-        return {each.pod: str(each.state) for each in self.ledger.records}
+        return {each.pod: str(each.state) for each in self.ledger.records if each.pod != SHOWN}
 
 
 def workload_pod(name: str, on: str = "hot", **more: Any) -> Pod:
@@ -70,6 +71,12 @@ class MoveStage:
         if lead:
             self.perform(self.execution.lead(term))
             self.answer()
+            self.show_scheduler()
+
+    def show_scheduler(self) -> None:
+        """A replacement of late got a node, so several moves may be in progress; no budget or hold counts that move."""
+        shown = charged_record(SHOWN, self.at, MoveState.CANCELLED, node="cold")
+        self.execution.records[shown.uid] = shown
 
     # --- instructions
 
@@ -162,7 +169,7 @@ class MoveStage:
 
     @property
     def states(self) -> dict[str, str]:
-        return {each.pod: str(each.state) for each in self.execution.records.values()}
+        return {each.pod: str(each.state) for each in self.execution.records.values() if each.pod != SHOWN}
 
     def record(self, name: str) -> MoveRecord:
         return self.execution.records[self.pod_uid(name)]
@@ -179,6 +186,7 @@ class MoveStage:
             successor.state.cluster.upsert_pod(pod)
         successor.perform(successor.execution.lead(successor.term))
         successor.answer()
+        successor.show_scheduler()
         return successor
 
 
