@@ -27,7 +27,7 @@ from tools.controlplane.rig import WORKLOADS
 pytestmark = pytest.mark.live
 HOT = "node-1"
 APPS = 4
-ROLE = "components/rescheduler/rescheduler.yaml"
+ROLE, POLICIES = (f"components/rescheduler/{part}.yaml" for part in ("rescheduler", "policies"))
 LEDGER = "/api/v1/namespaces/trimtab/configmaps/trimtab-moves"
 QUICK = {"minPodAge": "0s", "eagerness": "eager", "settleTime": "0s", "interval": "10s", "cooldown": "1m"}
 
@@ -49,7 +49,7 @@ def cluster() -> Iterator[MeteredCluster]:
     """Three measured nodes."""
     asked = MeteredCluster(controlplane_or_skip(), 3, controllers=WORKLOADS)
     with asked as running, PodUsageFeed(running.rig, running.exporters):
-        trimtab_process.install(running.rig, *trimtab_process.ROLES, ROLE)
+        trimtab_process.install(running.rig, *trimtab_process.ROLES, ROLE, POLICIES)
         yield running
 
 
