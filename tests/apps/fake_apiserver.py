@@ -10,10 +10,10 @@ from typing import Any
 from tests.config.config_files import FILE
 from tests.kube.fake_transport import FakeResponse, FakeTransport, json_response
 from tests.sources.fake_prometheus import NODES, NOW
+from trimtab.apps.controller_configuration import configuration_for
 from trimtab.apps.doctor.apiserver_checks import ApiServer
 from trimtab.apps.doctor.finding import Area, Finding, Severity
 from trimtab.apps.doctor.run_checks import DoctorRun, run_checks
-from trimtab.apps.process import configuration_for
 from trimtab.config.configuration import Configuration
 from trimtab.config.kube_scheduler import parse
 from trimtab.core.model.node import Node

@@ -11,9 +11,9 @@ import yaml
 from tests.apps.fake_apiserver import FakeApiServer, configured, findings_of
 from tests.config.config_files import HEAD, TRIMTAB_HEAD
 from tests.kube.fake_transport import json_response
+from trimtab.apps.controller_configuration import configuration_for
 from trimtab.apps.doctor.finding import Area, Severity
 from trimtab.apps.doctor.rbac_checks import SERVING, account_of, required
-from trimtab.apps.process import configuration_for
 from trimtab.config.configuration import Configuration
 from trimtab.config.kube_scheduler import default_configuration, parse
 from trimtab.config.trimtab.labeller import combined_configuration, labeller_configuration

@@ -14,7 +14,8 @@ import pytest
 from tests.config.config_files import HEAD, TRIMTAB_HEAD
 from tests.kube.fake_transport import FakeResponse, FakeTransport, json_response
 from trimtab.apps.config_file import ConfigFile
-from trimtab.apps.process import LABELLER, SCHEDULER, Options, Process, configuration_for
+from trimtab.apps.controller_configuration import configuration_for
+from trimtab.apps.process import LABELLER, SCHEDULER, Options, Process
 from trimtab.apps.serving import Ports
 from trimtab.config.kube_scheduler import default_configuration, parse
 from trimtab.config.trimtab.settings import PrometheusSettings

@@ -7,7 +7,7 @@ from typing import get_args
 import pytest
 
 from trimtab.core.model.instructions import Bind, BindVolume, Evict, GetPod, Instruction, LabelNode, Preempt, SelectNode
-from trimtab.kube.api_calls import ResourceRule, call_table
+from trimtab.kube.call_table import ResourceRule, call_table
 from trimtab.wire.pod import PodReader
 from trimtab.wire.requests import Request
 

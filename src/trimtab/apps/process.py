@@ -17,12 +17,11 @@ import asyncio
 import logging
 import signal
 from collections import Counter
-from collections.abc import Callable, Collection, Coroutine, Iterator, Mapping, Sequence
+from collections.abc import Callable, Coroutine, Iterator, Mapping, Sequence
 from contextlib import closing
 from dataclasses import dataclass, replace
 from importlib.metadata import version
 from random import Random
-from types import MappingProxyType
 from typing import Any, Protocol
 from urllib.parse import urlsplit
 
@@ -38,16 +37,11 @@ from trimtab.apps.reload import Reload
 from trimtab.apps.runtime import Runtime
 from trimtab.apps.serving import Pages, Ports
 from trimtab.apps.source_pollers import SourcePollers
-from trimtab.config.configuration import Configuration, LeaderElection
-from trimtab.config.diagnostics import ConfigError, Note, Problem
-from trimtab.config.registry import NODE_ANNOTATIONS, default_profile, other_profiles
-from trimtab.config.trimtab.labeller import combined_configuration, labeller_configuration
-from trimtab.config.trimtab.rescheduling import why_only_simulated
+from trimtab.config.configuration import Configuration
+from trimtab.config.registry import NODE_ANNOTATIONS, default_profile
 from trimtab.core.engine import Engine
 from trimtab.core.framework.forbidden_kinds import only_some_pods_need
-from trimtab.core.framework.profile import Profile
 from trimtab.core.model.events import Event, LeaseAcquired, LeaseLost, PauseChanged
-from trimtab.core.rescheduling.settings import Mode
 from trimtab.core.scheduling.controller import Scheduling
 from trimtab.core.settings import Settings
 from trimtab.kube import kinds
@@ -55,7 +49,7 @@ from trimtab.kube.api_calls import ApiCalls
 from trimtab.kube.credentials import Credentials
 from trimtab.kube.informers import Informers
 from trimtab.kube.kinds import IfForbidden
-from trimtab.kube.lease import RESCHEDULER_LEASE, STOCK_LEASE, LeaderElector
+from trimtab.kube.lease import LeaderElector
 from trimtab.kube.preflight import check_access, check_permission
 from trimtab.kube.transport import AiohttpTransport, PooledTransport, rate_limiter
 from trimtab.serve.explain import ExplainEndpoints
@@ -80,9 +74,6 @@ READ_TIMEOUT = 30.0
 MAX_LIST_BYTES = 256 << 20  # metrics.k8s.io has no pagination
 CORE_KINDS = ("pods", "nodes")
 NOT_SERVING = Serving()
-NO_PROFILES: Mapping[str, Profile] = MappingProxyType({})
-ONLY_OBSERVED = "moves are only planned by this process: those of --controllers rescheduler carry them out"
-NEEDS_SECTION = "the rescheduler needs this section: see docs/rescheduling.md"
 LABELLER_IN_SCHEDULER = "deploy/components/labeller/labeller.yaml and deploy/rbac-labeller.yaml"
 
 
@@ -117,48 +108,6 @@ SCHEDULER = ControllerSpec("scheduler", "rbac.yaml", (PODS, NODES), HISTORY_RANG
 LABELLER = ControllerSpec("labeller", "components/labeller/labeller.yaml", (NODES,), extension=_labeller_status)
 RESCHEDULER = ControllerSpec("rescheduler", "components/rescheduler/rescheduler.yaml", (PODS, NODES), HISTORY_RANGES)
 CONTROLLERS = {each.name: each for each in (SCHEDULER, LABELLER, RESCHEDULER)}
-
-
-def configuration_for(
-    controllers: Collection[str], configuration: Configuration, file: str, others: Mapping[str, Profile] = NO_PROFILES
-) -> Configuration:
-    """The configuration of a process with these controllers; raises ConfigError if the file does not suffice.
-
-    Without the labeller, rules in the file are left to a `trimtab labeller` with an account of its own; without the
-    rescheduler, moves are only planned. others: the profiles of other schedulers in the cluster, by name.
-    """
-    if LABELLER.name not in controllers:
-        configuration = replace(configuration, settings=replace(configuration.settings, labels=None))
-    elif SCHEDULER.name in controllers or RESCHEDULER.name in controllers:
-        configuration = combined_configuration(configuration, file)
-    else:
-        return labeller_configuration(configuration, file)
-    return _with_rescheduler(controllers, configuration, file, others)
-
-
-def _with_rescheduler(
-    controllers: Collection[str], configuration: Configuration, file: str, others: Mapping[str, Profile]
-) -> Configuration:
-    settings, rescheduling = configuration.settings, configuration.settings.rescheduling
-    carries_out = RESCHEDULER.name in controllers
-    if reason := why_only_simulated(rescheduling):
-        raise ConfigError([Problem(file, 0, 0, "rescheduling.strategies", reason)])
-    if rescheduling is None:
-        if carries_out:
-            raise ConfigError([Problem(file, 0, 0, "rescheduling", NEEDS_SECTION)])
-        return configuration
-    if not carries_out and rescheduling.mode is not Mode.OBSERVE:
-        rescheduling = replace(rescheduling, mode=Mode.OBSERVE)
-        note = Note(file, 0, 0, "rescheduling.mode", ONLY_OBSERVED)
-        configuration = replace(configuration, notes=(*configuration.notes, note))
-    schedules = SCHEDULER.name in controllers
-    ours = tuple(each for each in settings.profiles if schedules and each.name not in others)
-    theirs = {each.name: each for each in settings.profiles if not schedules} | dict(others)
-    settings = replace(settings, profiles=ours, other_profiles=other_profiles(ours, theirs), rescheduling=rescheduling)
-    leader = configuration.leader_election
-    if not schedules and leader.name in (LeaderElection().name, STOCK_LEASE):  # those are the schedulers'
-        leader = replace(leader, name=RESCHEDULER_LEASE, namespace=LeaderElection().namespace)
-    return replace(configuration, settings=settings, leader_election=leader)
 
 
 @dataclass(frozen=True)

@@ -18,8 +18,8 @@ from typing import Any
 import msgspec
 
 from trimtab.apps.config_file import recorded_files
+from trimtab.apps.controller_configuration import configuration_for
 from trimtab.apps.plugins import PluginError, installed_for_rescheduling, installed_plugins
-from trimtab.apps.process import configuration_for
 from trimtab.apps.recording import RecordingReader
 from trimtab.apps.runtime import DECISIONS_PER_TURN
 from trimtab.config.diagnostics import ConfigError

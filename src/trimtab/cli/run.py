@@ -238,7 +238,7 @@ def _usage_error(message: str) -> NoReturn:
 
 def config_file_for(controllers: tuple[str, ...], file: str, others: Mapping[str, Profile] | None = None) -> ConfigFile:
     """The file, parsed for a process with these controllers, beside schedulers with these profiles."""
-    from trimtab.apps.process import configuration_for
+    from trimtab.apps.controller_configuration import configuration_for
     from trimtab.cli.config import open_config
 
     config_file = open_config(file)

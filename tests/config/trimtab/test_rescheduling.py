@@ -8,7 +8,8 @@ from typing import ClassVar, cast
 import pytest
 
 from tests.config.config_files import FILE, TRIMTAB_HEAD, problems_of
-from trimtab.apps.process import configuration_for, extra_watched_kinds
+from trimtab.apps.controller_configuration import configuration_for
+from trimtab.apps.process import extra_watched_kinds
 from trimtab.config.diagnostics import ConfigError
 from trimtab.config.dump import dump
 from trimtab.config.kube_scheduler import default_configuration, parse

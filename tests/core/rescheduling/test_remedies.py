@@ -83,6 +83,7 @@ def test_capacity_is_asked_for_after_some_plans_without_relief() -> None:
 
 
 def test_each_use_is_counted_and_all_are_off_by_default_but_capacity() -> None:
+    """A rung that is switched off is neither used nor counted."""
     recorder = Counts()
     assert [] == used(HOT, recorder=recorder) and {} == recorder.used
     used(HOT, recorder=recorder, soft_taint=True, resize=True)

@@ -37,11 +37,13 @@ def test_thresholds(helped: int, margin: float, is_paused: bool) -> None:
 
 
 def test_too_few_grades_change_nothing() -> None:
+    """Ten grades are needed to judge a strategy."""
     assert (1.0, "") == standing(moves(0, of=9), STRATEGY, NOW)[:2]
     assert (1.0, "") == standing((), STRATEGY, NOW)[:2]
 
 
 def test_the_reason() -> None:
+    """It says how many moves helped, and when the pause ends."""
     found = standing(moves(1), STRATEGY, 6 * HOUR)
     assert (
         "ResourceOptimization is paused for another 18.0 h: only 1 of its last 10 graded moves helped" == found.paused
@@ -49,6 +51,7 @@ def test_the_reason() -> None:
 
 
 def test_a_pause_ends_after_a_day_and_the_margin_stays() -> None:
+    """Counted from the last of the moves that missed."""
     assert standing(moves(0), STRATEGY, DAY - 1).paused
     assert (2.0, "") == standing(moves(0), STRATEGY, DAY)[:2]
 

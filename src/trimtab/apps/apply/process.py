@@ -21,10 +21,11 @@ from msgspec.structs import replace as struct_replace
 
 from trimtab.apps.apply.cluster_checks import LEASES, ApiServer, pause_reason
 from trimtab.apps.apply.plan_file import CannotApply
+from trimtab.apps.controller_configuration import configuration_for
 from trimtab.apps.logging_recorder import LoggingRecorder
 from trimtab.apps.logs import log_task_exit
 from trimtab.apps.plan.cluster import with_default_source
-from trimtab.apps.process import RESCHEDULER, ControllerSpec, Options, Process, configuration_for
+from trimtab.apps.process import RESCHEDULER, ControllerSpec, Options, Process
 from trimtab.config.configuration import Configuration
 from trimtab.core.framework.profile import Profile
 from trimtab.core.model.duration import DAY, HOUR, MINUTE, format_duration

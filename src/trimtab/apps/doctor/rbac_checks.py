@@ -41,7 +41,7 @@ from trimtab.core.model.instructions import (
 )
 from trimtab.core.rescheduling.settings import Method, Mode, ReschedulingSettings
 from trimtab.kube.access_review import SERVICE_ACCOUNT, ReviewResult, review, whoami
-from trimtab.kube.api_calls import required_rules
+from trimtab.kube.call_table import required_rules
 from trimtab.kube.kinds import UnknownKind
 from trimtab.kube.lease import LABELLER_LEASE, RESCHEDULER_LEASE
 from trimtab.wire.forbidden import (

@@ -265,7 +265,7 @@ def _components(
 
 def _check_controller(name: str, configuration: Configuration, file: str) -> None:
     """Exit with the problems that would keep a process with this controller alone from starting."""
-    from trimtab.apps.process import configuration_for
+    from trimtab.apps.controller_configuration import configuration_for
 
     try:
         configuration_for((name,), configuration, file)
