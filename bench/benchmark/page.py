@@ -25,10 +25,21 @@ COLUMNS = (
     ("pending p99", "pending_p99", 1),
     ("unplaced", "unplaced", 1),
 )
+MOVE_COLUMNS = (
+    ("hot80", "hot80", 4),
+    ("unmet", "unmet", 5),
+    ("top p99", "top_p99", 2),
+    ("moves", "moves", 0),
+    ("helped", "moves_helped", 0),
+    ("hurt", "moves_hurt", 0),
+    ("plan error", "plan_error", 3),
+    ("pending p99", "pending_p99", 1),
+)
 SCENARIO_COLUMNS = ("hot80", "unmet", "pending", "oom_kills", "unplaced")
 POOLED_RATIOS = ("hot80", "hot100", "unmet")
 LATE = "*metrics late* is hot80 on {} relative to {}."
 TEXTS = {variant.name: variant.text for variant in TRACES}
+WITH_MOVES = frozenset(variant.name for variant in TRACES if variant.moves)
 HEAD = """# Benchmark of load-aware policies
 
 Every policy, on public traces and on the scenarios that Trimtab ships, with the same pods in the same order for all.
@@ -41,7 +52,9 @@ Every policy, on public traces and on the scenarios that Trimtab ships, with the
   noise.
 - `NAME-strict` is a policy as its origin behaves: its own window, freshness and estimates, its filter on. Without `-strict`
   it has Trimtab's accounting of pods that no sample shows yet, its trust in samples and finer scores.
-- On variants of k8s-mix-a only {baseline} and those policies are run that came near the best on the published one.
+- Sections that end in `-moves` compare policies that move pods: how many moves, how many of them *helped* and *hurt* within
+  six hours, and the median *plan error*, see [simulator.md](simulator.md#measures).
+- On other variants of k8s-mix-a only {baseline} and those policies are run that came near the best on the published one.
 - A policy with a filter may look good because it leaves pods pending: read the last two columns, too.
 
 """
@@ -77,8 +90,9 @@ def _trace_part(section: Section, docs: Path) -> list[str]:
     hot = section.results.summaries["hot80"]
     ratios = {policy: summary.ratio for policy, summary in hot.items() if summary.ratio is not None}
     picture.write_text(ratio_plot(f"{name}: hot80 relative to {BASELINE}", ratios))
-    heads = ["policy", "hot80 ratio", *(head for head, _, _ in COLUMNS)]
-    rows = [_row(section.results, policy) for policy in section.results.measured]
+    columns = MOVE_COLUMNS if name in WITH_MOVES else COLUMNS
+    heads = ["policy", "hot80 ratio", *(head for head, _, _ in columns)]
+    rows = [_row(section.results, policy, columns) for policy in section.results.measured]
     return [
         f"## {name}",
         "",
@@ -91,8 +105,8 @@ def _trace_part(section: Section, docs: Path) -> list[str]:
     ]
 
 
-def _row(results: Results, policy: str) -> list[str]:
-    cells = [_number(results.summaries[measure][policy], places) for _, measure, places in COLUMNS]
+def _row(results: Results, policy: str, columns: Sequence[tuple[str, str, int]]) -> list[str]:
+    cells = [_number(results.summaries[measure][policy], places) for _, measure, places in columns]
     return [policy, _ratio(results.summaries["hot80"][policy]), *cells]
 
 

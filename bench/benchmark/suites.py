@@ -19,7 +19,22 @@ WITHOUT_LOAD = (BASELINE, "MostAllocated", "Random", "RoundRobin", "stock")
 # too; it is left out because it scores by PeakRisk and differs in its filter alone.
 CONTENDERS = ("CpuRealUsage", "LoadVariationRiskBalancing", OURS, "stock-and-PeakRisk", "TargetLoadPacking")
 FOR_GPUS = "GpuShare"
-MOVING_PODS = ("-rescheduling", "Descheduler", "Koordinator")  # in names: placement alone is compared here
+MOVING_PODS = (
+    "-rescheduling",
+    "Descheduler",
+    "Koordinator",
+)  # in names: they are compared on variants with `moves` alone
+MOVERS = (
+    BASELINE,
+    "LeastAllocated-rescheduling",
+    "LeastAllocated-KoordinatorLowNodeLoad",
+    "LeastAllocated-KoordinatorLowNodeLoad-tuned",
+    "LoadAwareScheduling-KoordinatorLowNodeLoad-tuned",
+    "LeastAllocated-DeschedulerLowNodeUtilization",
+    "LeastAllocated-DeschedulerLowNodeUtilization-tuned",
+    OURS,
+    "PeakRisk-rescheduling",
+)
 # What other load-aware schedulers get wrong; the other shipped scenarios are for reading and for tests.
 FAULT_SCENARIOS = (
     "stale-metrics",
@@ -38,6 +53,7 @@ class TraceVariant(Struct, frozen=True):
 
     strict: whether all policies are run, also as their origins behave, or only the contenders.
     pooled: whether it counts in the sum over variants; what differs from another variant in its metrics alone does not.
+    moves: whether policies that move pods are compared on it, instead of those that only place them.
     """
 
     name: str
@@ -47,6 +63,12 @@ class TraceVariant(Struct, frozen=True):
     metrics: Mapping[str, object] = {}
     strict: bool = False
     pooled: bool = True
+    moves: bool = False
+
+
+def _with_moves(name: str, folder: str, text: str, *, late: bool = False, **options: object) -> TraceVariant:
+    metrics = {"interval": "5m", "delay": "5m"} if late else {}
+    return TraceVariant(f"{name}-moves", folder, text, options, metrics, pooled=False, moves=True)
 
 
 TRACES: tuple[TraceVariant, ...] = (
@@ -91,6 +113,31 @@ TRACES: tuple[TraceVariant, ...] = (
         metrics={"interval": "1h"},
         strict=True,
         pooled=False,
+    ),
+    _with_moves("bitbrains-2013-08", "bitbrains-2013-08", "pods may be moved; sampled every five minutes"),
+    _with_moves("bitbrains-2013-08-80", "bitbrains-2013-08", "the same at 80 % of the load", usage=0.8),
+    _with_moves(
+        "bitbrains-2013-08-delayed", "bitbrains-2013-08", "the same with metrics that are five minutes late", late=True
+    ),
+    _with_moves("k8s-mix-a-29", "k8s-mix-a", "as k8s-mix-a-29, and pods may be moved", nodes=29, requests=0.85),
+    _with_moves(
+        "k8s-mix-a-27-shuffled",
+        "k8s-mix-a",
+        "as k8s-mix-a-27-shuffled, and pods may be moved",
+        nodes=27,
+        requests=0.85,
+        shuffleUsage=1,
+    ),
+    _with_moves(
+        "k8s-mix-a-30-shuffled",
+        "k8s-mix-a",
+        "as k8s-mix-a-30-shuffled, and pods may be moved",
+        nodes=30,
+        requests=0.85,
+        shuffleUsage=3,
+    ),
+    _with_moves(
+        "k8s-mix-a-32-shuffled", "k8s-mix-a", "as k8s-mix-a-32-shuffled, and pods may be moved", shuffleUsage=4
     ),
 )
 
