@@ -42,10 +42,11 @@ from trimtab.sim.budgets import Budgets
 from trimtab.sim.clock import VirtualClock
 from trimtab.sim.kubelets import Kubelets
 from trimtab.sim.node_lifecycle import NodeLifecycle
-from trimtab.sim.owners import PodOwner, Surges, start_owners
+from trimtab.sim.owners import PodOwner, start_owners
 from trimtab.sim.scenario import Failover, Scenario
 from trimtab.sim.scrapes import Scrapes
 from trimtab.sim.snapshot_file import NOT_LISTED
+from trimtab.sim.surges import Surges
 from trimtab.sim.usage import UsageTable
 from trimtab.sim.world import World
 
