@@ -17,9 +17,9 @@ from trimtab.core.model.pod import Pod
 from trimtab.core.tables import Floats
 from trimtab.sim.budgets import Budgets
 from trimtab.sim.move_meter import MoveMeter
-from trimtab.sim.owners import owner_of
 from trimtab.sim.pod_life import PodLife
 from trimtab.sim.scenario import Scenario
+from trimtab.sim.surges import owner_of
 from trimtab.sim.usage import RESOURCES, StepUsage
 from trimtab.sim.world import World
 

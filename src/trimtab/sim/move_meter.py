@@ -15,7 +15,7 @@ from msgspec import Struct
 from trimtab.core.model.duration import HOUR
 from trimtab.core.model.pod import Pod
 from trimtab.core.tables import Floats
-from trimtab.sim.owners import owner_of
+from trimtab.sim.surges import owner_of
 from trimtab.sim.usage import StepUsage
 from trimtab.sim.world import World
 

@@ -376,12 +376,6 @@ class TracedOwner(PodOwner):
             self._create()
 
 
-def owner_of(world: World, uid: str) -> PodOwner | None:
-    """Who watches over this pod; None for one that nobody would create again."""
-    owner = getattr(world.watcher_of(uid), "__self__", None)
-    return owner if isinstance(owner, PodOwner) else None
-
-
 def start_owners(world: World, workloads: Iterable[Workload], traced: Iterable[TracedPod] = ()) -> dict[str, PodOwner]:
     """Create the owners of all pods; those of workloads by namespace/name. Each begins at its time."""
     owners = {f"{each.namespace}/{each.name}": OWNERS[each.kind](world, each) for each in workloads}

@@ -33,7 +33,6 @@ from trimtab.core.model.events import (
 from trimtab.core.model.instructions import EndSurge, Evict, Instruction, ReadLedger, StartSurge, WriteLedger
 from trimtab.core.model.ledger import Grade, Ledger, MoveRecord
 from trimtab.core.model.plan import Plan
-from trimtab.core.model.pod import Pod
 from trimtab.core.model.schedule_result import Decision, Unschedulable
 from trimtab.core.recorder import MetricsRecorder
 from trimtab.core.rescheduling.settings import Mode
@@ -43,10 +42,11 @@ from trimtab.sim.budgets import Budgets
 from trimtab.sim.clock import VirtualClock
 from trimtab.sim.kubelets import Kubelets
 from trimtab.sim.node_lifecycle import NodeLifecycle
-from trimtab.sim.owners import PodOwner, owner_of, start_owners
+from trimtab.sim.owners import PodOwner, start_owners
 from trimtab.sim.scenario import Failover, Scenario
 from trimtab.sim.scrapes import Scrapes
 from trimtab.sim.snapshot_file import NOT_LISTED
+from trimtab.sim.surges import Surges
 from trimtab.sim.usage import UsageTable
 from trimtab.sim.world import World
 
@@ -76,28 +76,6 @@ def _idle_tick(settings: Settings) -> float:
     """The interval of plans is a multiple of it."""
     interval = IDLE_TICK if settings.rescheduling is None else settings.rescheduling.interval
     return interval / math.ceil(interval / IDLE_TICK)
-
-
-class Surges:
-    """The owners that have one replica more, by the UID of the pod that is to be replaced."""
-
-    def __init__(self, world: World) -> None:
-        self.world = world
-        self._owners: dict[str, PodOwner] = {}
-
-    def start(self, pod: Pod) -> bool:
-        owner = owner_of(self.world, pod.uid)
-        if owner is None or not owner.surge():
-            return False
-        self._owners[pod.uid] = owner
-        return True
-
-    def end(self, uid: str, leaves: str) -> None:
-        """`leaves` is the namespace/name of the pod that goes; without one the newest."""
-        owner = self._owners.pop(uid, None)
-        if owner is not None and owner.active:
-            named = (pod.uid for pod in owner.active if pod.key == leaves)
-            owner.end_surge(next(named, owner.active[-1].uid))
 
 
 class Simulation:
