@@ -12,6 +12,7 @@ import pytest
 
 from tests.sim.small_world import nodes, scenario, simulate, template
 from tests.sim.test_rescheduling import HOUR, crowded, rescheduling
+from trimtab.core.rescheduling import disruption
 from trimtab.core.rescheduling.settings import COOLDOWN, INTERVAL, ReschedulingSettings
 from trimtab.sim.scenario import Scenario, TracedPod
 from trimtab.sim.simulation import Simulation
@@ -76,6 +77,14 @@ def test_no_move_back_and_forth() -> None:
     kept = simulate(alternating(2), settings=rescheduling())
     assert 10 < len(move_times(tempted))
     assert [] == [at for at in move_times(kept) if at > HOUR]
+
+
+def test_a_load_that_moves_around_does_not_take_the_pod_with_it(monkeypatch: pytest.MonkeyPatch) -> None:
+    """Two nodes that are busy in turn, for ten minutes each: each further move of the pod must gain twice as much."""
+    kept = simulate(alternating(10), settings=rescheduling())
+    assert 1 <= len(move_times(kept)) <= 2
+    monkeypatch.setattr(disruption, "MOST_MOVES", 0)
+    assert 5 < len(move_times(simulate(alternating(10), settings=rescheduling())))
 
 
 @pytest.mark.parametrize(

@@ -184,7 +184,9 @@ class Planner:
             if refused is None:
                 workload = self.guards.workload(pod).pods if pod.owner is not None else ()
                 required = self.settings.required_gain * standing.margin
-                candidates.append(Candidate(pod, *disruption_cost(pod, required, workload)))
+                candidates.append(
+                    Candidate(pod, *disruption_cost(pod, required, workload, self.guards.times_moved(pod.uid)))
+                )
             else:
                 self.refusals[pod.key] = refused
         if row is None or not candidates:

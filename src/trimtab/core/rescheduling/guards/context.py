@@ -12,6 +12,7 @@ from functools import cached_property
 from typing import NamedTuple
 
 from trimtab.core.cluster.cluster import Cluster
+from trimtab.core.model.duration import DAY
 from trimtab.core.model.ledger import MoveRecord, OwnerSlot
 from trimtab.core.model.objects import PodDisruptionBudget
 from trimtab.core.model.pod import TERMINAL_PHASES, Owner, Pod
@@ -102,6 +103,19 @@ class GuardContext:
         if found is None:
             found = self._standings[suggestion.strategy] = standing(self.records, suggestion.strategy, self.now)
         return found
+
+    @cached_property
+    def _times_moved(self) -> Mapping[str, int]:
+        """By the UID of each replacement: how many moves within a day have led to it."""
+        found: dict[str, int] = {}
+        for each in sorted(self.records, key=lambda record: record.at):
+            if each.replacement and each.counts and each.at > self.now - DAY:
+                found[each.replacement] = found.get(each.uid, 0) + 1
+        return found
+
+    def times_moved(self, uid: str) -> int:
+        """How often the pod, or those before it in its place, were moved within a day."""
+        return self._times_moved.get(uid, 0)
 
     @cached_property
     def moving(self) -> frozenset[str]:
