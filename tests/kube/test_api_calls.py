@@ -11,7 +11,7 @@ import pytest
 from tests.kube.api_calls_harness import DONE, ApiCallsHarness, failure, outcome, pod, running, unschedulable
 from tests.kube.fake_transport import FakeResponse, json_response
 from trimtab.core.model.events import BindDone, BindFailed, BindFailure, GetPodDone, GetPodFailed
-from trimtab.core.model.instructions import Bind, EmitEvent, GetPod
+from trimtab.core.model.instructions import Bind, EmitEvent, GetPod, Nominate
 from trimtab.kube.api_calls import MAX_IN_FLIGHT
 from trimtab.kube.transport import Unreachable
 
@@ -246,6 +246,15 @@ async def test_a_failed_status_patch_is_counted() -> None:
         assert await api_calls.drain(60.0)
     assert 1 == harness.api_calls.patches_failed
     assert all("lastTransitionTime" in condition for condition in conditions(harness))
+
+
+async def test_a_nomination_that_comes_too_late_is_no_failure() -> None:
+    """Another scheduler was faster: the API server refuses the node of a pod that has one."""
+    harness = ApiCallsHarness(answer=lambda request: failure(422))
+    async with running(harness) as api_calls:
+        api_calls.submit(Nominate("one", "default", "one", "node-1"))
+        assert await api_calls.drain(60.0)
+    assert 0 == harness.api_calls.patches_failed
 
 
 async def test_events_go_out_after_binds() -> None:

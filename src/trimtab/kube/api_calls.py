@@ -52,6 +52,7 @@ MAX_IN_FLIGHT = 20
 STATUS_WORKERS = 2
 PATCH_TIMEOUT = 10.0
 MAX_REMEMBERED = 100_000
+UNPROCESSABLE = 422
 
 
 async def never_paused() -> str:
@@ -238,7 +239,10 @@ class ApiCalls:
         assert pod is not None
         since = "" if pod.uid in self._condition_set else self._timestamp()
         reply = await self._send(pod_status_request(unschedulable, nominate, since), PATCH_TIMEOUT)
-        if reply.status != OK:
+        if reply.status == UNPROCESSABLE and unschedulable is None:
+            # The pod got its node before the nomination arrived, from a scheduler of another process.
+            log.info("nomination came too late: pod=%s error=%s", f"{pod.namespace}/{pod.name}", reply.message)
+        elif reply.status != OK:
             self.patches_failed += 1
             log.warning(
                 "failed to update pod status: pod=%s status=%d error=%s",
