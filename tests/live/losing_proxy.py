@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import json
 import re
+import select
 import socket
 import ssl
 import threading
@@ -19,6 +20,7 @@ import yaml
 from tools.controlplane.rig import Rig
 
 CHUNK = 1 << 16
+TIMEOUT = 30.0
 
 
 class LosingProxy:
@@ -64,26 +66,26 @@ class LosingProxy:
             inner = self._inside.wrap_socket(client, server_side=True)
             host, port = self._server.hostname or "", self._server.port or 443
             outer = self._outside.wrap_socket(socket.create_connection((host, port)), server_hostname=host)
-            cut = threading.Event()
-            threading.Thread(target=self._answers, args=(outer, inner, cut), daemon=True).start()
-            self._requests(inner, outer, cut)
+            try:
+                self._pump(inner, outer)
+            finally:
+                inner.close()
+                outer.close()
 
-    def _requests(self, inner: socket.socket, outer: socket.socket, cut: threading.Event) -> None:
-        with suppress(OSError):
-            while data := inner.recv(CHUNK):
-                if self._is_unlucky(data):
-                    cut.set()
-                outer.sendall(data)
-        _close(inner, outer)
-
-    def _answers(self, outer: socket.socket, inner: socket.socket, cut: threading.Event) -> None:
-        """There is one request at a time on a connection, so what comes next answers the last one."""
-        with suppress(OSError):
-            while data := outer.recv(CHUNK):
-                if cut.is_set():
-                    break
-                inner.sendall(data)
-        _close(inner, outer)
+    def _pump(self, inner: ssl.SSLSocket, outer: ssl.SSLSocket) -> None:
+        """By one thread, as a TLS connection must not be read and written at once. There is one request at a time on a
+        connection, so what comes after an unlucky one answers it."""
+        unlucky = False
+        while True:
+            ready = [each for each in (inner, outer) if each.pending()] or select.select([inner, outer], [], [])[0]
+            for each in ready:
+                data = _received(each)
+                if data is None:
+                    continue
+                if not data or (each is outer and unlucky):
+                    return
+                unlucky = unlucky or (each is inner and self._is_unlucky(data))
+                (outer if each is inner else inner).sendall(data)
 
     def _is_unlucky(self, data: bytes) -> bool:
         with self._lock:
@@ -94,8 +96,12 @@ class LosingProxy:
         return False
 
 
-def _close(*sockets: socket.socket) -> None:
-    for each in sockets:
-        with suppress(OSError):
-            each.shutdown(socket.SHUT_RDWR)
-        each.close()
+def _received(connection: ssl.SSLSocket) -> bytes | None:
+    """None if only a part of a record has arrived, or one without data."""
+    connection.settimeout(0)
+    try:
+        return connection.recv(CHUNK)
+    except ssl.SSLWantReadError:
+        return None
+    finally:
+        connection.settimeout(TIMEOUT)

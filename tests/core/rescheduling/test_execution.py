@@ -203,6 +203,28 @@ def test_the_writes_of_an_earlier_leader_fail() -> None:
     assert ([], {"app0-x": "cancelled"}) == (old.take(Evict), old.states)
 
 
+def test_two_processes_charge_the_same_pod() -> None:
+    """The ledger takes one of them; the other cancels its own attempt, and must not cancel that of the first."""
+    one = stage(budgets={Scope.CLUSTER: Budget(1, 900.0)})
+    two = one.successor(term=1, now=one.at + 1, **EVICTING, budgets={Scope.CLUSTER: Budget(1, 900.0)})
+    one.advance(10)
+    two.advance(10)
+    one.advance(10)
+    two.at = one.at + 1
+    two.tell(two.execution.tick(two.at))
+    one.plan("app0-x")
+    two.plan("app0-x")
+    for each in (one, two):
+        each.answer()
+    for _ in range(4):
+        one.advance(5)
+        two.advance(5)
+    assert 1 == len([*one.take(Evict), *two.take(Evict)])
+    one.charge("app1-x")
+    two.charge("app1-x")
+    assert [] == [*one.take(Evict), *two.take(Evict)]
+
+
 def test_what_a_new_leader_cannot_know_counts() -> None:
     """A charged move fails when nothing was seen of it, and its budget is spent; one whose pod terminates goes on."""
     store = Store(charged_record("app0-x"), charged_record("app1-x"), term=1)

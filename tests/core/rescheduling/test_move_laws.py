@@ -233,6 +233,14 @@ class Cluster:
         for _ in range(3):
             self.undisturbed()
 
+    def race(self, number: int) -> None:
+        """All processes plan the same at nearly the same time."""
+        for process in range(len(self.processes)):
+            self.api.at += 0.01
+            self.processes[process].at = self.api.at
+            self.plan(process, number)
+        self.undisturbed()
+
     def undisturbed(self) -> None:
         """All that is under way arrives, owners and kubelets do their part, and everybody sees it."""
         for _ in range(200):
@@ -263,6 +271,7 @@ STEPS = st.one_of(
     st.tuples(st.just("owners")),
     st.tuples(st.just("kubelets"), st.booleans()),
     st.tuples(st.just("round"), NUMBER),
+    st.tuples(st.just("race"), NUMBER),
     st.tuples(st.just("advance"), st.sampled_from([1.0, 5.0, 16.0, 61.0, 150.0, 301.0])),
     st.tuples(st.just("start"), st.integers(0, 1)),
 )
@@ -284,6 +293,8 @@ def take(cluster: Cluster, step: tuple[object, ...]) -> None:
                 cluster.api.reconcile(f"app{owner}")
         case ("kubelets", bool(ready)):
             cluster.api.start_all(ready)
+        case ("race", int(number)):
+            cluster.race(number)
         case ("round", int(number)):
             cluster.round(number)
         case ("advance", float(seconds)):

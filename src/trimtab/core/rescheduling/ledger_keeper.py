@@ -128,10 +128,19 @@ class LedgerKeeper:
                 merged[_key(merged[each.uid])] = merged[each.uid]
             merged[each.uid] = each
         for key, mine in self.records.items():
-            known_best = self.follows(mine) and (not mine.under_way or (key in merged and merged[key].under_way))
-            if key not in merged or known_best:
+            theirs = merged.get(key)
+            if theirs is None or self._knows_better(mine, theirs):
                 merged[key] = mine
+            elif not _is_same(mine, theirs) and mine.state is not MoveState.CANCELLED:
+                earlier, merged[key] = sorted((mine, theirs), key=lambda each: each.at)
+                merged[_key(earlier)] = earlier
         self.records = dict(sorted(merged.items(), key=lambda item: item[1].at))
+
+    def _knows_better(self, mine: MoveRecord, theirs: MoveRecord) -> bool:
+        """Of the same attempt: another process may have tried to move the same pod, and its attempt counts, whatever became
+        of ours."""
+        ended_here = not mine.under_way or theirs.under_way
+        return _is_same(mine, theirs) and self.follows(mine) and ended_here
 
     # --- writing
 
@@ -207,6 +216,11 @@ class LedgerKeeper:
 
 def _key(record: MoveRecord) -> str:
     return f"{record.uid} {record.at}"
+
+
+def _is_same(one: MoveRecord, other: MoveRecord) -> bool:
+    """Whether they are states of one attempt; two processes do not charge within the same millisecond."""
+    return abs(one.at - other.at) < 0.001
 
 
 def _size(record: MoveRecord) -> int:
