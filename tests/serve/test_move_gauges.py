@@ -16,7 +16,7 @@ async def test_the_oldest_move_of_each_state_under_way() -> None:
     """Moves that have ended do not count, however old they are."""
     cluster = SmallCluster(PrometheusRecorder(), rescheduling=ReschedulingSettings())
     moves = [done("a", at=120.0, state=MoveState.LEAVING), done("b", at=50.0, state=MoveState.LEAVING), done("c")]
-    cluster.engine.controller(Rescheduling).execution.records = {each.uid: each for each in moves}
+    cluster.engine.controller(Rescheduling).execution.records.update({each.uid: each for each in moves})
     cluster.engine.handle(Tick(200.0))
     page = await page_of(PrometheusRecorder(), cluster)
     ages = {state: page.value("trimtab_oldest_move_age_seconds", state=state) for state in ("leaving", "done")}

@@ -114,7 +114,7 @@ async def test_gauges_of_the_ledger() -> None:
         *graded(*[False] * 10, at=100.0, last_ended=120.0),
         done("last", source="z", at=110.0, state=MoveState.EVICTED),
     )
-    cluster.engine.controller(Rescheduling).execution.records = {each.uid: each for each in moves}
+    cluster.engine.controller(Rescheduling).execution.records.update({each.uid: each for each in moves})
     cluster.engine.controller(Rescheduling).remedies.without_relief = {"one": 2, "two": 3}
     cluster.engine.handle(Tick(200.0))
     page = await page_of(PrometheusRecorder(), cluster)
