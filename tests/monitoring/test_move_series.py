@@ -40,8 +40,8 @@ async def served() -> Labels:
     recorder.move_graded(done(), Grade(1800.0, 1.0, 0.5, -0.04, 0.02))
     cluster = SmallCluster(recorder, rescheduling=ReschedulingSettings(mode=Mode.AUTO))
     records = (*graded(True), done("last", state=MoveState.LEAVING))
-    cluster.engine.controller(Rescheduling).execution.records.update({each.uid: each for each in records})
     cluster.engine.handle(Tick(200.0))
+    cluster.engine.controller(Rescheduling).execution.records.update({each.uid: each for each in records})
     found: Labels = {}
     for family in (await page_of(recorder, cluster)).families.values():
         for sample in family.samples:

@@ -72,7 +72,11 @@ async def test_a_move_with_eviction() -> None:
 
 @pytest.mark.parametrize(
     ("message", "reason"),
-    [("its replacement came back to the node", "came back"), ("admission webhook x denied the request", "other")],
+    [
+        ("its replacement came back to the node", "came back"),
+        ("the ledger of moves was not written: 409 conflict", "ledger"),
+        ("admission webhook x denied the request", "other"),
+    ],
 )
 async def test_a_move_that_failed(message: str, reason: str) -> None:
     """The reason is one of a few words, never free text."""
@@ -83,7 +87,7 @@ async def test_a_move_that_failed(message: str, reason: str) -> None:
 
 def test_reasons_are_messages_of_the_execution() -> None:
     """A message that is worded anew must be worded anew here."""
-    source = Path(execution.__file__).read_text()
+    source = "".join(each.read_text() for each in Path(execution.__file__).parent.glob("*.py"))
     assert [] == [message for message in REASONS if f'"{message}"' not in source]
 
 
@@ -114,9 +118,9 @@ async def test_gauges_of_the_ledger() -> None:
         *graded(*[False] * 10, at=100.0, last_ended=120.0),
         done("last", source="z", at=110.0, state=MoveState.EVICTED),
     )
-    cluster.engine.controller(Rescheduling).execution.records.update({each.uid: each for each in moves})
     cluster.engine.controller(Rescheduling).remedies.without_relief = {"one": 2, "two": 3}
     cluster.engine.handle(Tick(200.0))
+    cluster.engine.controller(Rescheduling).execution.records.update({each.uid: each for each in moves})
     page = await page_of(PrometheusRecorder(), cluster)
     assert 1 == page.value("trimtab_moves_under_way", state="evicted")
     assert (1, 1) == (page.value("trimtab_moves_paused"), page.value("trimtab_nodes_without_relief"))

@@ -23,9 +23,9 @@ REASONS = {  # by the message of the record
     "its replacement was not ready in time": "not ready",
     "its outcome is not known": "unknown",
     "another pod left": "another pod left",
-    "the ledger was written by someone else": "ledger",
     "it is gone": "gone",
 }
+LEDGER = "the ledger of moves"  # how its problems begin
 OTHER = "other"  # a guard's, or the API server's
 COUNTED = frozenset({MoveState.CHARGED, MoveState.DONE, MoveState.FAILED, MoveState.REFUSED, MoveState.CANCELLED})
 GONE_WRONG = frozenset({MoveState.FAILED, MoveState.REFUSED, MoveState.CANCELLED})
@@ -92,7 +92,7 @@ class MoveMetrics:
         wrong = record.state in GONE_WRONG
         self.events.add("Warning" if wrong else "Normal", record.state.value.capitalize())
         if record.state in COUNTED:
-            reason = REASONS.get(record.message, OTHER) if wrong else ""
+            reason = _reason(record.message) if wrong else ""
             self.moves.add(record.strategy, record.state.value, reason)
         if record.state in LEAVES:
             self.evictions.add(record.strategy)
@@ -105,3 +105,7 @@ class MoveMetrics:
         for node, error in (("source", grade.source_error), ("target", grade.target_error)):
             if error is not None:
                 self.error.observe(abs(error) * 100, node)
+
+
+def _reason(message: str) -> str:
+    return "ledger" if message.startswith(LEDGER) else REASONS.get(message, OTHER)
