@@ -77,7 +77,7 @@ def test_one_line_a_move(caplog: pytest.LogCaptureFixture) -> None:
         log_plan(Plan(300.0))
     assert [
         "move planned: pod=shop/cart source=one target=two strategy=Strategy gain=80.0 cost=32.0 reason=cpu at 95%",
-        "plan made: moves=1 refused=0 penalty=90.0 after=10.0",
+        "plan made: moves=1 refused=0 guards= penalty=90.0 after=10.0",
     ] == caplog.messages
 
 
