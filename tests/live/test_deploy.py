@@ -333,7 +333,7 @@ def test_a_test_cleans_up_when_it_is_interrupted(cluster: Rig, number: signal.Si
     waiting = start(cluster, "test", "-s", "nobody", "-n", namespace)
     trimtab_process.wait_for(lambda: trimtab_process.pods(cluster, namespace), 30, "its pod")
     waiting.send_signal(number)
-    assert 128 + number == waiting.wait(timeout=30)
+    assert 128 + number == waiting.wait(timeout=90)
     assert [] == trimtab_process.pods(cluster, namespace)
     if namespace != "default":
         assert "Terminating" == cluster.admin.get(f"{API}/namespaces/{namespace}")["status"]["phase"]

@@ -168,7 +168,7 @@ def test_a_replica_is_added_and_taken_back(account: Account, rig: Rig, kind: str
     """By the rescheduler's own requests, with the deletion cost of the pod that leaves."""
     path = WORKLOADS[kind]
     rig.admin.patch(f"{path}/status", {"status": settled(rig, path)})
-    begun = asyncio.run(start_surge(StartSurge("uid", NAMESPACE, kind, "web"), account.send, float))
+    begun = asyncio.run(start_surge(StartSurge("uid", NAMESPACE, kind, "web", until=1.0), account.send, float))
     assert SurgeDone("uid", 0.0) == begun
     assert 4 == rig.admin.get(path)["spec"]["replicas"]
     ended = asyncio.run(end_surge(EndSurge("uid", NAMESPACE, kind, "web", "web"), account.send, float))
