@@ -172,7 +172,7 @@ def test_a_replica_is_added_and_taken_back(account: Account, rig: Rig, kind: str
     assert SurgeDone("uid", 0.0) == begun
     assert 4 == rig.admin.get(path)["spec"]["replicas"]
     ended = asyncio.run(end_surge(EndSurge("uid", NAMESPACE, kind, "web", "web"), account.send, float))
-    assert SurgeDone("uid", 0.0) == ended
+    assert SurgeDone("uid", 0.0, ended=True) == ended
     found = rig.admin.get(path)
     assert (3, {"note": "theirs"}) == (found["spec"]["replicas"], found["metadata"]["annotations"])
     assert DELETION_COST in rig.admin.get(POD)["metadata"]["annotations"]
