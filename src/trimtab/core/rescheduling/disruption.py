@@ -21,7 +21,7 @@ DIGITS = 9  # of the highest priority, or deletion cost, of a user's pods: that 
 QUICK_START, PER_DOUBLING, SLOWEST_START = 60.0, 0.25, 2.0
 PER_RESTART, MOST_RESTARTS = 0.1, 5
 LOCAL_DATA = 1.5
-MOST_MOVES = 6
+NEGLIGIBLE = 0.05  # of what a move just now would count
 
 
 class Reason(NamedTuple):
@@ -38,19 +38,18 @@ class DisruptionCost(NamedTuple):
     why: str = ""
 
 
-def disruption_cost(pod: Pod, required_gain: float, workload: Iterable[Pod] = (), moved: int = 0) -> DisruptionCost:
+def disruption_cost(pod: Pod, required_gain: float, workload: Iterable[Pod] = (), moved: float = 0.0) -> DisruptionCost:
     """`workload` are all pods of the same workload that are known: what they needed to start, this one will need again.
 
-    moved: how often the pod was moved within a day. Each time doubles the cost, beyond all other factors: a load that moves
-    around must not take the pod with it.
+    moved: how often the pod was moved of late (`guards.context.recent_moves`). That counts beyond all other factors: a load
+    that moves around must not take the pod with it.
     """
     factor, reasons = 1.0, list(_reasons(pod, workload))
     for each in reasons:
         factor *= each.factor
     factor = min(max(factor, LEAST), MOST)
-    if moved:
-        times = "once" if moved == 1 else f"{moved} times"
-        reasons.append(Reason(2.0 ** min(moved, MOST_MOVES), f"moved {times} within a day"))
+    if moved > NEGLIGIBLE:
+        reasons.append(Reason(1 + moved, "moved of late"))
         factor *= reasons[-1].factor
     return DisruptionCost(required_gain * factor, ", ".join(each.text for each in reasons))
 

@@ -221,7 +221,7 @@ def _best_moves(
         yield
         pod, usage, feasible = pods[number], load.pods(slots[[number]]), rehearsal.feasible(pods[number])
         workload = guards.workload(pod).pods if pod.owner is not None else ()
-        cost = disruption_cost(pod, required_gain, workload, guards.times_moved(pod.uid)).cost
+        cost = disruption_cost(pod, required_gain, workload, guards.recent_moves(pod.uid)).cost
         if feasible is None:
             reason = f"the rules of its scheduler, {pod.scheduler_name}, are not known"
             found.append(PodOutlook(pod.key, "scheduler", reason))

@@ -185,7 +185,7 @@ class Planner:
                 workload = self.guards.workload(pod).pods if pod.owner is not None else ()
                 required = self.settings.required_gain * standing.margin
                 candidates.append(
-                    Candidate(pod, *disruption_cost(pod, required, workload, self.guards.times_moved(pod.uid)))
+                    Candidate(pod, *disruption_cost(pod, required, workload, self.guards.recent_moves(pod.uid)))
                 )
             else:
                 self.refusals[pod.key] = refused

@@ -9,10 +9,10 @@ from __future__ import annotations
 from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass, field
 from functools import cached_property
+from math import exp
 from typing import NamedTuple
 
 from trimtab.core.cluster.cluster import Cluster
-from trimtab.core.model.duration import DAY
 from trimtab.core.model.ledger import MoveRecord, OwnerSlot
 from trimtab.core.model.objects import PodDisruptionBudget
 from trimtab.core.model.pod import TERMINAL_PHASES, Owner, Pod
@@ -20,6 +20,7 @@ from trimtab.core.rescheduling.settings import ReschedulingSettings
 from trimtab.core.rescheduling.strategies.interface import Suggestion
 from trimtab.core.rescheduling.strategy_record import GOOD_STANDING, Standing, standing
 
+MOVES_FADE = 6 * 3600.0  # seconds
 REVISION = "controller-revision-hash"  # of StatefulSets
 TEMPLATE_HASHES = ("pod-template-hash", "rollouts-pod-template-hash")  # of Deployments, and of Argo Rollouts
 
@@ -105,17 +106,17 @@ class GuardContext:
         return found
 
     @cached_property
-    def _times_moved(self) -> Mapping[str, int]:
-        """By the UID of each replacement: how many moves within a day have led to it."""
-        found: dict[str, int] = {}
+    def _recent_moves(self) -> Mapping[str, float]:
+        found: dict[str, float] = {}
         for each in sorted(self.records, key=lambda record: record.at):
-            if each.replacement and each.counts and each.at > self.now - DAY:
-                found[each.replacement] = found.get(each.uid, 0) + 1
+            if each.replacement and each.counts:
+                faded = exp(-max(self.now - each.at, 0.0) / MOVES_FADE)
+                found[each.replacement] = found.get(each.uid, 0.0) + faded
         return found
 
-    def times_moved(self, uid: str) -> int:
-        """How often the pod, or those before it in its place, were moved within a day."""
-        return self._times_moved.get(uid, 0)
+    def recent_moves(self, uid: str) -> float:
+        """How often the pod, or those before it in its place, were moved; a move of six hours ago counts about a third."""
+        return self._recent_moves.get(uid, 0.0)
 
     @cached_property
     def moving(self) -> frozenset[str]:
