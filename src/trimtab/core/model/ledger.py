@@ -83,6 +83,7 @@ class MoveRecord(Struct, frozen=True, rename="camel", omit_defaults=True):
     message: str = ""
     term: int = 0  # of the lease, when it was charged
     surge: bool = False  # the replacement comes first
+    attempt: str = ""  # tells attempts to move one pod apart, whatever clocks say
     left: float = 0.0  # when the pod was evicted, or given up
     replacement: str = ""  # its UID
     node: str = ""  # of the replacement

@@ -46,6 +46,7 @@ FIELDS = (
     Field("month", 1, 12, MONTHS),
     Field("day of week", 0, 6, WEEKDAYS),
 )
+LONGEST = (31, 29, 31, 30, 31, 30, 31, 31, 30, 31, 30, 31)  # days of each month
 
 
 @dataclass(frozen=True, slots=True)
@@ -142,6 +143,8 @@ def parse_cron(text: str) -> Cron:
         raise ValueError(f"schedule {text!r} has {len(parts)} fields instead of {len(FIELDS)}")
     minutes, hours, days, months, weekdays = (_numbers(part, field) for part, field in zip(parts, FIELDS, strict=True))
     any_day, any_weekday = (part.removesuffix("/1") in ANY for part in (parts[2], parts[4]))
+    if any_weekday and all(day > LONGEST[month - 1] for day in days for month in months):
+        raise ValueError(f"schedule {text!r} never fires: none of its months has such a day")
     return Cron(tuple(sorted(minutes)), tuple(sorted(hours)), days, months, weekdays, any_day, any_weekday)
 
 

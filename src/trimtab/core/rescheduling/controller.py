@@ -92,7 +92,7 @@ class Rescheduling(Controller):
                 return execution.pod_deleted(event.uid, event.at)
             case SettingsRead():
                 self._apply_settings()
-                execution.drop_plan("the settings have changed", event.at)
+                execution.settings_changed(event.at)
                 if self.settings is None:
                     execution.stop()
             case LeaseLost():

@@ -35,6 +35,8 @@ def _place_reason(move: Move, guards: GuardContext) -> str:
         return f"it runs on {pod.node or 'no node'} now, and not on {move.source}"
     if pod.terminating or pod.finished:
         return "it is being deleted" if pod.terminating else "it has finished"
+    if move.source not in rows:
+        return f"node {move.source} does not exist any more"
     if move.target not in rows:
         return f"node {move.target} does not exist any more" if move.target else "the plan has no target for it"
     row = rows[move.target]

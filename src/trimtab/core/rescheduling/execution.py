@@ -46,7 +46,7 @@ from trimtab.core.rescheduling.ledger_keeper import NOT_READ, LedgerKeeper
 from trimtab.core.rescheduling.move_budgets import SEND_WITHIN, holds, spent_budget
 from trimtab.core.rescheduling.rehearsal import Rehearsal
 from trimtab.core.rescheduling.reservations import with_replacements
-from trimtab.core.rescheduling.settings import Method, ReschedulingSettings
+from trimtab.core.rescheduling.settings import Method, Mode, ReschedulingSettings
 
 __all__ = ["NOT_READ", "Execution"]
 
@@ -118,6 +118,8 @@ class Execution:
     def why_stopped(self, now: float) -> str:
         if self.pause:
             return f"moves are paused: {self.pause}"
+        if self.settings.mode is Mode.OBSERVE:
+            return ""  # nothing depends on the ledger
         if self.state.unsynced and self._keeper.term is not None:
             return f"{', '.join(sorted(self.state.unsynced))} must be listed first"
         return self._keeper.why_stopped(now) or self._following.stuck(now)
@@ -142,6 +144,12 @@ class Execution:
         unsent, self._following.unsent = self._following.unsent, []
         for uid in unsent:
             self._following.cancel(self.records[uid], reason, now)
+
+    def settings_changed(self, now: float) -> None:
+        """What was planned by other settings is neither sent nor waits for approval any more."""
+        self.drop_plan("the settings have changed", now)
+        if self._keeper.approval.waiting is not None and self._keeper.is_leader:
+            self._keeper.approval.waiting, self._keeper.is_dirty = None, True
 
     def ledger_read(self, event: LedgerRead) -> Sequence[Output]:
         if not self._keeper.read(event):
@@ -181,7 +189,7 @@ class Execution:
         approval = self._keeper.approval
         if not self._keeper.is_leader:
             approval.waiting = event.plan  # of the leader, which must find it again
-        elif (plan := approval.take(event)) is not None:
+        elif self.settings.mode is Mode.APPROVE and (plan := approval.take(event)) is not None:
             self.approve(plan, event.at)
 
     def approve(self, plan: Plan, now: float) -> Sequence[Output]:
@@ -205,6 +213,7 @@ class Execution:
     def _charge(self, now: float) -> Sequence[Output]:
         """Charge as many moves as may be in progress."""
         if now - self._planned_at > PLAN_TTL:
+            self.skipped.update((each.uid, "the plan is too old") for each in self._queue)
             self._queue = []
         if not self._queue or self._keeper.term is None or self._keeper.is_busy:
             return ()
@@ -237,6 +246,9 @@ class Execution:
         pod = self.state.cluster.pods.get(move.uid)
         if pod is None or pod.owner is None or pod.node != move.source:
             return f"it does not run on {move.source} any more"
+        known = self.records.get(pod.uid)
+        if known is not None and known.under_way:
+            return "it is being moved"
         if (refused := refusal(self.guard_context(now), pod)) is not None:
             return f"{refused.guard}: {refused.reason}"
         if not self._still_fits(pod, move, rehearsal):
@@ -261,6 +273,7 @@ class Execution:
             zone=self._zone(move.source),
             term=self._keeper.term or 0,
             surge=surge,
+            attempt=f"{self._keeper.term or 0}-{now:.3f}",
             promised=move.promised,
             relief=move.relief,
         )

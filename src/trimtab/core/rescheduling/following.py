@@ -34,6 +34,7 @@ TIMEOUTS: Mapping[MoveState, float] = MappingProxyType(
         MoveState.UNDOING: RETRY,
     }
 )
+GIVE_UP_AFTER = 1800.0  # since the charge, if one replacement after the other is lost
 STUCK_AFTER = 60.0  # a replacement without a node for so long stops all moves
 WAITS_FOR_NODE = frozenset({MoveState.CHARGED, MoveState.EVICTED, MoveState.SURGED})
 MAX_MESSAGE = 300
@@ -196,7 +197,7 @@ class Following:
                 return self._old_pod_changed(record, now) if pod.terminating else ()
             if record.replacement == pod.uid:
                 return self._replacement_changed(record, pod, now)
-        for record in self.under_way if before is None and not pod.terminating else ():
+        for record in self.under_way if before is None and not (pod.terminating or pod.finished) else ():
             if self._awaits(record) and owner_slot(pod) == record.slot:
                 return self._adopt(record, pod, now)
         return ()
@@ -225,8 +226,11 @@ class Following:
 
     def _awaits(self, record: MoveRecord) -> bool:
         """Whether the next new pod of its owner is the replacement."""
-        waits = record.state in WAITS_FOR_NODE and not record.replacement and record.uid not in self.unsent
-        return waits and (record.surge or self._is_leaving(record.uid))
+        if record.replacement or record.uid in self.unsent:
+            return False
+        if record.surge:  # before it has a further replica, a new pod replaces another one
+            return record.state is MoveState.SURGED
+        return record.state in WAITS_FOR_NODE and self._is_leaving(record.uid)
 
     def _seek_replacement(self, record: MoveRecord, now: float) -> Sequence[Output]:
         """Among the pods that exist already; if there is none, it is waited for."""
@@ -254,7 +258,7 @@ class Following:
         return self._replacement_changed(record, pod, now)
 
     def _replacement_changed(self, record: MoveRecord, pod: Pod, now: float) -> Sequence[Output]:
-        if pod.terminating:
+        if pod.terminating or pod.finished:
             return self._replacement_lost(record, now)
         if pod.node and record.state in WAITS_FOR_NODE:
             record = replace(record, state=MoveState.PLACED, node=pod.node)
@@ -269,6 +273,8 @@ class Following:
         """Before it was ready: its owner creates another. One that was ready has done its part."""
         if record.state in (MoveState.LEAVING, MoveState.UNDOING):
             return ()
+        if now - record.at > GIVE_UP_AFTER:
+            return self._fail(record, "none of its replacements became ready", now)
         return self._seek_replacement(self._without_replacement(record, now), now)
 
     def _without_replacement(self, record: MoveRecord, now: float) -> MoveRecord:
@@ -349,5 +355,6 @@ def _could_replace(pod: Pod, record: MoveRecord) -> bool:
         pod.uid != record.uid
         and owner_slot(pod) == record.slot
         and not pod.terminating
+        and not pod.finished
         and pod.created >= int(record.at)
     )

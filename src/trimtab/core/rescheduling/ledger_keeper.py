@@ -219,7 +219,9 @@ def _key(record: MoveRecord) -> str:
 
 
 def _is_same(one: MoveRecord, other: MoveRecord) -> bool:
-    """Whether they are states of one attempt; two processes do not charge within the same millisecond."""
+    """Whether they are states of one attempt; times alone do not tell, because a clock may have been set in between."""
+    if one.attempt or other.attempt:
+        return one.attempt == other.attempt
     return abs(one.at - other.at) < 0.001
 
 

@@ -22,7 +22,7 @@ from trimtab.core.rescheduling.disruption import qos_class
 from trimtab.core.rescheduling.rehearsal import Rehearsal
 from trimtab.core.rescheduling.rivals.default_evictor import AS_SHIPPED, DefaultEvictor, Evictor
 from trimtab.core.rescheduling.rivals.node_usage import NodeUsage, evict_until_enough
-from trimtab.core.rescheduling.rivals.thresholds import Thresholds
+from trimtab.core.rescheduling.rivals.thresholds import Thresholds, check_order
 from trimtab.core.rescheduling.strategies.interface import RivalEviction, StrategyContext
 from trimtab.core.tables import Bools, Floats, Index
 
@@ -61,6 +61,8 @@ class DeschedulerLowNodeUtilization:
 
     def __post_init__(self) -> None:
         check_ranges(self)
+        deviation = self.use_deviation_thresholds
+        check_order("thresholds", self.thresholds, "targetThresholds", self.target_thresholds, deviation)
 
     def evictions(self, context: StrategyContext, state: Any) -> tuple[Sequence[RivalEviction], Any]:
         if (measured := self._measured(context)) is None:

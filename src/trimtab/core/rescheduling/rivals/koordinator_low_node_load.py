@@ -30,7 +30,7 @@ from trimtab.core.rescheduling.rivals.anomaly_detector import AnomalyCondition, 
 from trimtab.core.rescheduling.rivals.default_evictor import AS_SHIPPED, DefaultEvictor, Evictor
 from trimtab.core.rescheduling.rivals.koordinator_classes import priority_class, qos_order
 from trimtab.core.rescheduling.rivals.node_usage import NodeUsage, evict_until_enough
-from trimtab.core.rescheduling.rivals.thresholds import Thresholds
+from trimtab.core.rescheduling.rivals.thresholds import Thresholds, check_order
 from trimtab.core.rescheduling.strategies.interface import RivalEviction, StrategyContext
 from trimtab.core.tables import Bools, Floats, Index
 
@@ -72,6 +72,8 @@ class KoordinatorLowNodeLoad:
 
     def __post_init__(self) -> None:
         check_ranges(self)
+        deviation = self.use_deviation_thresholds
+        check_order("lowThresholds", self.low_thresholds, "highThresholds", self.high_thresholds, deviation)
 
     def evictions(self, context: StrategyContext, state: Any) -> tuple[Sequence[RivalEviction], Any]:
         detectors: Detectors = dict(state or {})
