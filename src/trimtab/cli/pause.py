@@ -15,7 +15,7 @@ from trimtab.cli.kill_switch import lease_option, switch_moves
 def command(kubeconfig: str, context: str, leases: tuple[tuple[str, str], ...], reason: str) -> None:
     """Stop all moves: sets the annotation trimtab.dev/paused on the lease. Plans go on, and say why nothing moves.
 
-    It is read before each move is sent, so nothing leaves its node a second later. Moves whose pod has left already are
+    It is read before each move is sent, so no move begins a second later. Moves whose pod has left already are
     followed to their end.
 
     Exit code: 0 paused, also if it was before; 1 no lease, no permission or no answer; 2 invalid flags or kubeconfig.

@@ -156,6 +156,11 @@ def test_arguments_of_a_strategy(monkeypatch: pytest.MonkeyPatch) -> None:
         ("{windows: [{schedule: 0 25 * * *, duration: 1h}]}", "rescheduling.windows[0]: "),
         ("{windows: [{schedule: '@daily', duration: 1h, timeZone: Mars/Olympus}]}", "rescheduling.windows[0]: "),
         ("{strategies: []}", "rescheduling.strategies: must not be empty: list some of "),
+        (
+            "{strategies: [{name: KoordinatorLowNodeLoad, args: {lowThresholds: {cpu: 80}, highThresholds: {cpu: 70}}}]}",
+            "cpu at 80 is above the 70 of highThresholds: lower it",
+        ),
+        ("{windows: [{schedule: '0 0 31 2 *', duration: 1h}]}", "never fires: none of its months has such a day"),
         ("{strategies: [ResourceOptimisation]}", "unknown strategy 'ResourceOptimisation' (did you mean ResourceO"),
         ("{strategies: [{args: {}}]}", "rescheduling.strategies[0]: name is missing: write one of "),
         ("{strategies: [{name: ResourceOptimization, args: {x: 1}}]}", "strategies[0].args.x: unknown field"),
