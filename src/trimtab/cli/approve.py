@@ -40,8 +40,9 @@ def command(plan_id: str, kubeconfig: str, namespace: str) -> None:
 
 
 async def _approve(plan_id: str, kubeconfig: str, namespace: str) -> None:
-    from trimtab.apps.apply.approval import approve, check_id, waiting_lines, waiting_plan
+    from trimtab.apps.apply.approval import approve, check_id, waiting_plan
     from trimtab.apps.apply.cluster_checks import ApiServer
+    from trimtab.apps.plan.text import earlier_plan_lines
     from trimtab.kube.credentials import find_credentials
     from trimtab.kube.transport import AiohttpTransport
 
@@ -51,7 +52,7 @@ async def _approve(plan_id: str, kubeconfig: str, namespace: str) -> None:
         server = ApiServer(transport, credentials)
         plan = await waiting_plan(server, namespace)
         check_id(plan, plan_id)
-        print_lines(waiting_lines(plan, time.time()))
+        print_lines(earlier_plan_lines(f"Plan {plan.id}", plan, time.time()))
         if not plan_id:
             _ask()
         await approve(server, namespace, plan)

@@ -9,8 +9,6 @@ from trimtab.cli.page_client import Json
 from trimtab.core.model.duration import DAY
 from trimtab.core.model.resources import GIB
 
-SIMULATED_BEFORE = 3650 * DAY
-
 ShowTime = Callable[[float], str]
 
 

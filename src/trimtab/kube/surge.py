@@ -91,8 +91,8 @@ def _outcome(surge: StartSurge | EndSurge, reply: Reply, now: float) -> SurgeDon
     """Of the request that changes the workload."""
     if reply.status == OK:
         return SurgeDone(surge.uid, now, ended=isinstance(surge, EndSurge))
-    known = not reply.sent or (400 <= reply.status < 500 and reply.status != REQUEST_TIMEOUT)
-    return SurgeFailed(surge.uid, reply.message, now, unknown=not known, impossible=_is_refusal(reply))
+    unknown = not reply.surely_undone
+    return SurgeFailed(surge.uid, reply.message, now, unknown=unknown, impossible=_is_refusal(reply))
 
 
 def _is_refusal(reply: Reply) -> bool:

@@ -10,11 +10,10 @@ from collections.abc import Callable, Iterable, Mapping
 
 from msgspec.structs import replace
 
-from trimtab.core.model.pod import Pod
+from trimtab.core.model.pod import NODE_BOUND, Pod
 from trimtab.core.model.taints import NO_EXECUTE, NO_SCHEDULE, UNREACHABLE_TAINT, UNSCHEDULABLE_TAINT, Taint, tolerated
 from trimtab.sim.budgets import Budgets
 from trimtab.sim.kubelets import Kubelets
-from trimtab.sim.owners import NODE_BOUND
 from trimtab.sim.scenario import NodeAction, NodeEvent
 from trimtab.sim.world import World
 

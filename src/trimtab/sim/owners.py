@@ -14,7 +14,7 @@ from msgspec.structs import replace
 from trimtab.core.model.affinity import Affinity
 from trimtab.core.model.node import Node
 from trimtab.core.model.objects import ReplicaSet, StatefulSet
-from trimtab.core.model.pod import Owner, Pod, PodSpec
+from trimtab.core.model.pod import NODE_BOUND, Owner, Pod, PodSpec
 from trimtab.core.model.selectors import LabelSelector, NodeSelectorTerm, Requirement, label_pairs
 from trimtab.core.model.taints import NO_EXECUTE, NO_SCHEDULE, NOT_READY_TAINT, UNREACHABLE_TAINT, Toleration
 from trimtab.sim.node_matching import selects, tolerates
@@ -26,7 +26,6 @@ RECONCILE_DELAY = 0.05
 REVISION_LABEL, ORDINAL_LABEL = "controller-revision-hash", "apps.kubernetes.io/pod-index"
 TEMPLATE_LABEL = "pod-template-hash"
 DEPARTURE_DELAY = 0.5  # after the end of a step, so that the step's samples still show the pod
-NODE_BOUND = (OwnerKind.DAEMON_SET, "Node")  # owners of pods that belong to their node: "Node" owns static pods
 API_VERSIONS = {"Job": "batch/v1", "ReplicationController": "v1", "Node": "v1"}  # of owners; others are in apps/v1
 DAEMON_TOLERATIONS = (
     *(Toleration(key, "Exists", "", NO_EXECUTE) for key in (NOT_READY_TAINT, UNREACHABLE_TAINT)),

@@ -17,11 +17,10 @@ from msgspec.structs import replace
 from trimtab.core.framework.forbidden_kinds import only_some_pods_need
 from trimtab.core.model.duration import HOUR
 from trimtab.core.model.objects import PodDisruptionBudget
-from trimtab.core.model.pod import Pod
+from trimtab.core.model.pod import NODE_BOUND, Pod
 from trimtab.core.model.resources import CPU, MEMORY
 from trimtab.core.model.storage import VolumeAttachment
 from trimtab.core.settings import Settings
-from trimtab.sim.owners import NODE_BOUND
 from trimtab.sim.scenario import MetricsPipeline, PodTemplate, Scenario, SimulatedNode, TracedPod
 from trimtab.sim.snapshot_document import History, PastUsage, Sample
 from trimtab.sim.snapshot_file import ClusterSnapshot

@@ -13,12 +13,11 @@ from msgspec import Struct
 from msgspec.structs import replace
 
 from trimtab.core.model.node import HOSTNAME, ZONE, Node
-from trimtab.core.model.pod import Pod
+from trimtab.core.model.pod import NODE_BOUND, Pod
 from trimtab.core.model.resources import CPU, MEMORY
 from trimtab.core.model.taints import Taint
 from trimtab.core.settings import Settings
 from trimtab.sim.measures import INVOLUNTARY, RunMeter
-from trimtab.sim.owners import NODE_BOUND
 from trimtab.sim.scenario import NodeAction, NodeEvent, Scenario, SimulatedNode, TracedPod
 from trimtab.sim.simulation import Simulation, without_observing
 from trimtab.sim.snapshot_scenario import LEAST_STEPS

@@ -57,6 +57,11 @@ class Reply(NamedTuple):
         return 200 <= self.status < 300
 
     @property
+    def surely_undone(self) -> bool:
+        """Whether the write certainly did not take place: it was not sent, or the server refused it."""
+        return not self.sent or (400 <= self.status < 500 and self.status != REQUEST_TIMEOUT)
+
+    @property
     def message(self) -> str:
         """The server's own message; else the status, or why there is no answer."""
         if not self.status:
@@ -109,26 +114,26 @@ def get_pod_outcome(get: GetPod, reply: Reply, now: float, reader: PodReader) ->
 
 def preempt_outcome(preempt: Preempt, reply: Reply, now: float) -> PreemptDone | PreemptFailed:
     """A victim that is gone, or whose name now belongs to another pod, counts as preempted."""
-    status = read_status(reply.body)
-    # Any other conflict leaves the victim in place.
-    replaced = reply.status == CONFLICT and UID_PRECONDITION in status.message
-    gone = reply.status == NOT_FOUND and bool(status.reason)
-    if reply.succeeded or gone or replaced:
+    if reply.succeeded or _is_gone(reply):
         return PreemptDone(preempt.uid, preempt.preemptor, now)
     return PreemptFailed(preempt.uid, preempt.preemptor, reply.message, now, forbidden=reply.status == FORBIDDEN)
 
 
-def evict_outcome(evict: Evict, reply: Reply, now: float) -> EvictDone | EvictFailed:
-    """A pod that is gone, or whose name now belongs to another pod, counts as evicted."""
+def _is_gone(reply: Reply) -> bool:
+    """Whether no pod has this name, or another one; any other conflict leaves the pod in place."""
     status = read_status(reply.body)
     replaced = reply.status == CONFLICT and UID_PRECONDITION in status.message
-    gone = reply.status == NOT_FOUND and bool(status.reason)
-    if reply.succeeded or gone or replaced:
+    return replaced or (reply.status == NOT_FOUND and bool(status.reason))
+
+
+def evict_outcome(evict: Evict, reply: Reply, now: float) -> EvictDone | EvictFailed:
+    """A pod that is gone, or whose name now belongs to another pod, counts as evicted."""
+    if reply.succeeded or _is_gone(reply):
         return EvictDone(evict.uid, now)
+    status = read_status(reply.body)
     by_budget = reply.status == TOO_MANY_REQUESTS and BUDGET_CAUSE in status.causes
-    refused = not reply.sent or (400 <= reply.status < 500 and reply.status != REQUEST_TIMEOUT)
     several_budgets = reply.status == SERVER_ERROR and SEVERAL_BUDGETS in status.message
-    unknown = not (refused or several_budgets)
+    unknown = not (reply.surely_undone or several_budgets)
     return EvictFailed(evict.uid, reply.message, now, by_budget, unknown, reply.sent)
 
 

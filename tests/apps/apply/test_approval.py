@@ -8,9 +8,10 @@ import pytest
 
 from tests.apps.apply.test_cluster_checks import CREDENTIALS, FORBIDDEN, NOT_FOUND
 from tests.kube.fake_transport import FakeResponse, FakeTransport, json_response
-from trimtab.apps.apply.approval import approve, check_id, waiting_lines, waiting_plan
+from trimtab.apps.apply.approval import approve, check_id, waiting_plan
 from trimtab.apps.apply.cluster_checks import ApiServer
 from trimtab.apps.apply.plan_file import CannotApply
+from trimtab.apps.plan.text import earlier_plan_lines
 from trimtab.core.model.events import LedgerRead
 from trimtab.core.model.instructions import ReadLedger, WriteLedger
 from trimtab.core.model.ledger import MAX_PUBLISHED, Ledger, PublishedPlan, publish
@@ -38,7 +39,7 @@ async def test_a_plan_that_waits() -> None:
     """As it was published, with its age and its totals."""
     found = await waiting_plan(server(json_response(config_map())), "trimtab")
     assert PLAN == found
-    lines = ["".join(text for text, _ in line) for line in waiting_lines(found, 1060.0)]
+    lines = ["".join(text for text, _ in line) for line in earlier_plan_lines(f"Plan {found.id}", found, 1060.0)]
     assert f"Plan {PLAN.id} moves 1 pod, planned 1m ago." == lines[0]
     assert "  ~ default/web  a → b" in lines and "Plan: 1 move, penalty of all nodes 120.0 → 40.0." == lines[-1]
 

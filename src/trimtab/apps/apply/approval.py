@@ -2,13 +2,8 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterator
-
 from trimtab.apps.apply.cluster_checks import TIMEOUT, ApiServer
 from trimtab.apps.apply.plan_file import CannotApply
-from trimtab.apps.plan.text import EMPTY, Line, move_lines
-from trimtab.apps.whatif.text import counted
-from trimtab.core.model.duration import format_duration
 from trimtab.core.model.ledger import PublishedPlan
 from trimtab.kube.transport import Unreachable
 from trimtab.wire.decoding import read_status
@@ -47,15 +42,3 @@ async def approve(server: ApiServer, namespace: str, plan: PublishedPlan) -> Non
     if response.status != 200:
         message = read_status(response.body).message
         raise CannotApply(f"the approval was not written: {message}: it needs patch of ConfigMap {LEDGER_NAME}")
-
-
-def waiting_lines(plan: PublishedPlan, now: float) -> Iterator[Line]:
-    """`now` is in seconds since 1970."""
-    age = format_duration(max(round(now - plan.at), 0))
-    yield (f"Plan {plan.id} moves {counted(len(plan.moves), 'pod')}", "bold"), (f", planned {age} ago.", "")
-    yield EMPTY
-    for move in plan.moves:
-        yield from move_lines(move)
-    yield EMPTY
-    penalty = f"penalty of all nodes {plan.penalty_before:.1f} → {plan.penalty_after:.1f}"
-    yield ("Plan: ", "bold"), (f"{counted(len(plan.moves), 'move')}, {penalty}.", "")

@@ -7,9 +7,7 @@ from collections.abc import Iterable, Iterator
 from trimtab.apps.apply.plan_file import plan_of
 from trimtab.apps.apply.process import MoveResult, Verdict
 from trimtab.apps.plan.document import PlanDocument
-from trimtab.apps.plan.text import EMPTY, Line, move_lines
-from trimtab.apps.whatif.text import counted
-from trimtab.core.model.duration import format_duration
+from trimtab.apps.plan.text import EMPTY, Line, earlier_plan_lines
 from trimtab.core.model.ledger import MoveRecord, MoveState
 
 TAKEN_OVER = "A rescheduler that runs in the cluster takes them over; without one:"
@@ -17,15 +15,7 @@ TAKEN_OVER = "A rescheduler that runs in the cluster takes them over; without on
 
 def document_lines(document: PlanDocument, where: str, now: float) -> Iterator[Line]:
     """The plan with its age; `now` is in seconds since 1970."""
-    plan = plan_of(document)
-    age = format_duration(max(round(now - plan.at), 0))
-    yield (f"{where} moves {counted(len(plan.moves), 'pod')}", "bold"), (f", planned {age} ago.", "")
-    yield EMPTY
-    for move in plan.moves:
-        yield from move_lines(move)
-    yield EMPTY
-    penalty = f"penalty of all nodes {plan.penalty_before:.1f} → {plan.penalty_after:.1f}"
-    yield ("Plan: ", "bold"), (f"{counted(len(plan.moves), 'move')}, {penalty}.", "")
+    yield from earlier_plan_lines(where, plan_of(document), now)
     yield (("Before each move its pod and nodes, its gain, all guards and all budgets are checked again.", "dim"),)
 
 

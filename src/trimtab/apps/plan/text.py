@@ -13,7 +13,9 @@ from trimtab.apps.plan.document import distinct
 from trimtab.apps.plan.make import PlannedMoves
 from trimtab.apps.plan.usage import Hottest
 from trimtab.apps.whatif.text import counted
-from trimtab.core.model.plan import Move, Refusal
+from trimtab.core.model.duration import format_duration
+from trimtab.core.model.ledger import PublishedPlan
+from trimtab.core.model.plan import Move, Plan, Refusal
 from trimtab.core.rescheduling.guards import CLUSTER_GUARDS, GUARDS
 
 Line = tuple[tuple[str, str], ...]
@@ -37,7 +39,7 @@ def plan_lines(planned: PlannedMoves, where: str, *, why_not: bool) -> Iterator[
         yield ((nothing_to_move(planned), "bold green"),)
     else:
         yield EMPTY
-        yield from _totals(planned)
+        yield from _totals(planned.plan)
     yield from _hottest_lines(planned.hottest)
     yield EMPTY
     yield from _refusal_lines(refusals) if why_not else (((_refusal_summary(refusals), "dim"),),)
@@ -94,8 +96,18 @@ def nothing_to_move(planned: PlannedMoves) -> str:
     return f"Nothing to move{although}: {pods}no possible move gains more than it costs."
 
 
-def _totals(planned: PlannedMoves) -> Iterator[Line]:
-    plan = planned.plan
+def earlier_plan_lines(title: str, plan: Plan | PublishedPlan, now: float) -> Iterator[Line]:
+    """A plan that is about to be carried out, with its age; `now` is in seconds since 1970."""
+    age = format_duration(max(round(now - plan.at), 0))
+    yield (f"{title} moves {counted(len(plan.moves), 'pod')}", "bold"), (f", planned {age} ago.", "")
+    yield EMPTY
+    for move in plan.moves:
+        yield from move_lines(move)
+    yield EMPTY
+    yield from _totals(plan)
+
+
+def _totals(plan: Plan | PublishedPlan) -> Iterator[Line]:
     penalty = f"penalty of all nodes {plan.penalty_before:.1f} → {plan.penalty_after:.1f}"
     yield ("Plan: ", "bold"), (f"{counted(len(plan.moves), 'move')}, {penalty}.", "")
 

@@ -38,6 +38,9 @@ class Move(Struct, frozen=True, tag=True):
         return self.target or "any node"
 
 
+ALL_PODS = "cluster"  # the subject of a refusal of all moves
+
+
 class Refusal(Struct, frozen=True, tag=True):
     """A pod that is not moved, or a node whose pods are not: which guard refused, and in which words."""
 

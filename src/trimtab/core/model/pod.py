@@ -12,6 +12,7 @@ from trimtab.core.model.selectors import Pairs
 from trimtab.core.model.taints import Toleration
 
 TERMINAL_PHASES = frozenset({"Succeeded", "Failed"})
+NODE_BOUND = ("DaemonSet", "Node")  # owners of pods that belong to their node; "Node" owns static pods
 
 # The annotations that are decoded.
 MIRROR = "kubernetes.io/config.mirror"

@@ -28,6 +28,7 @@ from trimtab.core.model.events import (
 )
 from trimtab.core.model.instructions import EmitEvent, Evict, StartSurge
 from trimtab.core.model.ledger import MoveRecord, MoveState
+from trimtab.core.model.node import ZONE
 from trimtab.core.model.plan import Move, Plan
 from trimtab.core.model.pod import Pod
 from trimtab.core.rescheduling.drift import drifted_moves
@@ -53,7 +54,6 @@ __all__ = ["NOT_READ", "Execution"]
 PLAN_TTL = 120.0  # seconds after which what is left of a plan is dropped
 SCHEDULER_SHOWN = 3600.0  # for how long a replacement that got a node shows that its scheduler is at work
 NONE_SKIPPED: Mapping[str, str] = MappingProxyType({})
-ZONE_LABEL = "topology.kubernetes.io/zone"
 
 
 class Execution:
@@ -292,7 +292,7 @@ class Execution:
     def _zone(self, node: str) -> str:
         table = self.state.cluster.node_table
         row = table.row.get(node)
-        return "" if row is None else dict(table.nodes[row].labels).get(ZONE_LABEL, "")
+        return "" if row is None else dict(table.nodes[row].labels).get(ZONE, "")
 
     def _send(self, record: MoveRecord, now: float) -> Sequence[Output]:
         """The charge is written; guards are asked for the last time."""
@@ -354,14 +354,14 @@ class Execution:
         return self._charge(event.at)
 
     def pod_upserted(self, before: Pod | None, pod: Pod, now: float) -> Sequence[Output]:
-        if not self._leads:
+        if not self._leads or not self._following.has_moves:
             return ()
         waiting = self._in_progress()
         outputs = self._following.pod_upserted(before, pod, now)
         return [*outputs, *self._charge(now)] if self._in_progress() < waiting else outputs
 
     def pod_deleted(self, uid: str, now: float) -> Sequence[Output]:
-        return self._following.pod_deleted(uid, now) if self._leads else ()
+        return self._following.pod_deleted(uid, now) if self._leads and self._following.has_moves else ()
 
     @property
     def _leads(self) -> bool:

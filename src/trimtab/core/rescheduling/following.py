@@ -58,6 +58,11 @@ class Following:
     def under_way(self) -> list[MoveRecord]:
         return [each for each in self.keeper.records.values() if each.under_way and self.keeper.follows(each)]
 
+    @property
+    def has_moves(self) -> bool:
+        """Whether any move is followed; asked at each change of any pod."""
+        return bool(self._since)
+
     def stuck(self, now: float) -> str:
         """A replacement, or a pod that nobody replaces, in words."""
         for each in self.under_way:

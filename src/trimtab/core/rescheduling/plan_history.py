@@ -7,10 +7,9 @@ from collections.abc import Iterator
 
 from msgspec import Struct
 
-from trimtab.core.model.plan import Move, Plan, Refusal
+from trimtab.core.model.plan import ALL_PODS, Move, Plan, Refusal
 
 PLANS_KEPT = 12
-CLUSTER = "cluster"  # the subject of a refusal of all moves
 
 
 class PastPlan(Struct, frozen=True):
@@ -36,7 +35,7 @@ class PlanHistory:
 
     def keep(self, plan: Plan) -> Plan:
         """The plan itself, once it is kept."""
-        of_all = next((each for each in plan.refusals if each.subject == CLUSTER), None)
+        of_all = next((each for each in plan.refusals if each.subject == ALL_PODS), None)
         self._plans.append(PastPlan(plan.at, plan.moves, len(plan.refusals) - (of_all is not None), of_all))
         return plan
 

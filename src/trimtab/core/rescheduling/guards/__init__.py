@@ -9,7 +9,7 @@ from __future__ import annotations
 
 from collections.abc import Mapping
 
-from trimtab.core.model.plan import Refusal
+from trimtab.core.model.plan import ALL_PODS, Refusal
 from trimtab.core.model.pod import Pod
 from trimtab.core.rescheduling.guards import budgets, cluster, data, nodes, pods, workloads
 from trimtab.core.rescheduling.guards.context import (
@@ -24,7 +24,6 @@ from trimtab.core.rescheduling.guards.context import (
 
 __all__ = ["GuardContext", "UnderWay", "can_surge", "cluster_refusal", "owner_slot", "refusal", "workload_name"]
 
-CLUSTER = "cluster"  # the subject of a refusal of all moves
 
 GUARDS: Mapping[str, Guard] = {
     "terminating": pods.terminating,
@@ -77,5 +76,5 @@ def cluster_refusal(context: GuardContext) -> Refusal | None:
     for name, guard in CLUSTER_GUARDS.items():
         reason = guard(context)
         if reason:
-            return Refusal(CLUSTER, name, reason)
+            return Refusal(ALL_PODS, name, reason)
     return None

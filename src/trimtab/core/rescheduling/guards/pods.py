@@ -8,6 +8,7 @@ from trimtab.core.model.pod import (
     DO_NOT_DISRUPT,
     EVICT,
     MIRROR,
+    NODE_BOUND,
     PREFER_NO_EVICTION,
     RESCHEDULING,
     SAFE_TO_EVICT,
@@ -15,7 +16,6 @@ from trimtab.core.model.pod import (
 )
 from trimtab.core.rescheduling.guards.context import GuardContext
 
-NODE_BOUND = ("DaemonSet", "Node")  # owners of pods that belong to their node; "Node" owns static pods
 SYSTEM_CRITICAL = 2_000_000_000  # the priorities of Kubernetes' own classes begin here
 
 

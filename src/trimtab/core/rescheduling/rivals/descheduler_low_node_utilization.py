@@ -179,10 +179,6 @@ def _order(pod: Pod) -> tuple[int, int]:
     return pod.priority, qos_class(pod)
 
 
-def _clipped(percents: Floats, declared: Floats) -> Floats:
-    return np.where(np.isinf(declared), np.inf, np.clip(percents, 0.0, 100.0))
-
-
 def _percent(usage: Floats, capacity: Floats) -> Floats:
     return np.asarray(np.divide(100 * usage, capacity, out=np.zeros_like(usage), where=capacity > 0))
 

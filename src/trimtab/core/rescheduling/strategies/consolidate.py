@@ -11,11 +11,11 @@ from typing import ClassVar
 
 import numpy as np
 
-from trimtab.core.model.pod import Pod
+from trimtab.core.model.pod import NODE_BOUND, Pod
 from trimtab.core.model.setting import PERCENTAGE, check_ranges, setting
 from trimtab.core.rescheduling.objective import LIMIT, NodeLoad, PodLoad
 from trimtab.core.rescheduling.rehearsal import Rehearsal
-from trimtab.core.rescheduling.strategies.interface import NODE_BOUND, StrategyContext, Suggestion
+from trimtab.core.rescheduling.strategies.interface import StrategyContext, Suggestion
 from trimtab.core.tables import Bools, Floats
 
 TRIES = 3  # nodes that are rehearsed for each one that may be emptied

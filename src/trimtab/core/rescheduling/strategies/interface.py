@@ -12,13 +12,12 @@ from typing import Any, ClassVar, NamedTuple, Protocol, runtime_checkable
 
 from trimtab.core.cluster.cluster import Cluster
 from trimtab.core.framework.profile import Profile
-from trimtab.core.model.pod import Pod
+from trimtab.core.model.pod import NODE_BOUND, Pod
 from trimtab.core.rescheduling.objective import NodeLoad
 from trimtab.core.tables import Bools
 
 ANY_POD: frozenset[str] = frozenset()
 ANY_NODE: frozenset[str] = frozenset()
-NODE_BOUND = ("DaemonSet", "Node")  # owners of pods that belong to their node; "Node" owns static pods
 MUST_GO = 1e6  # worth more than any disruption costs
 DEFAULT_COST, ABOVE_COST = 32.0, 1.25
 
