@@ -11,7 +11,7 @@ from typing import Any
 import pytest
 
 from tests.sim.small_world import nodes, scenario, simulate, stock, template
-from trimtab.core.rescheduling.grade_summary import summarise
+from trimtab.core.rescheduling.grading import summarise
 from trimtab.core.rescheduling.rivals.descheduler_low_node_utilization import DeschedulerLowNodeUtilization
 from trimtab.core.rescheduling.rivals.koordinator_low_node_load import KoordinatorLowNodeLoad
 from trimtab.core.rescheduling.settings import Mode, ReschedulingSettings

@@ -12,7 +12,7 @@ import msgspec
 from trimtab.core.model.duration import format_duration
 from trimtab.core.model.instructions import ReadLedger
 from trimtab.core.model.ledger import Ledger, MoveRecord, MoveState
-from trimtab.core.rescheduling.grade_summary import summarise
+from trimtab.core.rescheduling.grading import summarise
 from trimtab.core.rescheduling.move_budgets import Budgets, budgets_left
 from trimtab.kube.transport import Transport
 from trimtab.wire.ledger import LEDGER_NAME, read_ledger_outcome, read_ledger_request

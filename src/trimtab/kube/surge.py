@@ -91,7 +91,7 @@ def _outcome(surge: StartSurge | EndSurge, reply: Reply, now: float) -> SurgeDon
     """Of the request that changes the workload."""
     if reply.status == OK:
         return SurgeDone(surge.uid, now, ended=isinstance(surge, EndSurge))
-    unknown = not reply.surely_undone
+    unknown = not reply.not_applied
     return SurgeFailed(surge.uid, reply.message, now, unknown=unknown, impossible=_is_refusal(reply))
 
 

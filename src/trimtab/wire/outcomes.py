@@ -57,7 +57,7 @@ class Reply(NamedTuple):
         return 200 <= self.status < 300
 
     @property
-    def surely_undone(self) -> bool:
+    def not_applied(self) -> bool:
         """Whether the write certainly did not take place: it was not sent, or the server refused it."""
         return not self.sent or (400 <= self.status < 500 and self.status != REQUEST_TIMEOUT)
 
@@ -133,7 +133,7 @@ def evict_outcome(evict: Evict, reply: Reply, now: float) -> EvictDone | EvictFa
     status = read_status(reply.body)
     by_budget = reply.status == TOO_MANY_REQUESTS and BUDGET_CAUSE in status.causes
     several_budgets = reply.status == SERVER_ERROR and SEVERAL_BUDGETS in status.message
-    unknown = not (reply.surely_undone or several_budgets)
+    unknown = not (reply.not_applied or several_budgets)
     return EvictFailed(evict.uid, reply.message, now, by_budget, unknown, reply.sent)
 
 

@@ -82,6 +82,15 @@ def test_capacity_is_asked_for_after_some_plans_without_relief() -> None:
     assert {} == remedies.without_relief
 
 
+def test_moves_that_are_switched_off_relieve_nothing() -> None:
+    """They are only planned: neither counted, nor a reason not to ask for capacity."""
+    recorder, remedies, found = Counts(), Remedies(), cluster()
+    move = Move("uid", "default/asks", "a", "b", "HotSpot", "hot", 50.0, 32.0)
+    plan = Plan(NOW, (move,), hot=HOT.hot)
+    told = [remedies.apply(found, plan, RemedySettings(move=False), recorder) for _ in range(PLANS_WITHOUT_RELIEF)]
+    assert {"capacity": 1} == recorder.used and isinstance(told[-1][0], EmitEvent)
+
+
 def test_each_use_is_counted_and_all_are_off_by_default_but_capacity() -> None:
     """A rung that is switched off is neither used nor counted."""
     recorder = Counts()

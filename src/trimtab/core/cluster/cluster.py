@@ -30,7 +30,7 @@ from trimtab.core.load.view import LoadView
 from trimtab.core.model.change import Change
 from trimtab.core.model.node import Node
 from trimtab.core.model.objects import Object
-from trimtab.core.model.pod import Pod
+from trimtab.core.model.pod import Pod, replacement_of
 from trimtab.core.model.readings import Reading
 from trimtab.core.tables import NO_ROW
 
@@ -259,9 +259,7 @@ class Cluster:
 
     def reserve(self, leaving: Pod, node: str) -> None:
         """Leave the room of this pod on the node to its replacement, which its owner has not created yet."""
-        self.reserved[leaving.uid] = replace(
-            leaving, uid=f"{leaving.uid}/replacement", node="", nominated_node=node, phase="Pending", ready=False
-        )
+        self.reserved[leaving.uid] = replace(replacement_of(leaving), nominated_node=node)
 
     def release_reservation(self, uid: str) -> None:
         self.reserved.pop(uid, None)

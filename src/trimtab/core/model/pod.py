@@ -5,6 +5,7 @@ from __future__ import annotations
 from collections.abc import Mapping
 
 from msgspec import Struct
+from msgspec.structs import replace
 
 from trimtab.core.model.affinity import Affinity, TopologySpreadConstraint
 from trimtab.core.model.resources import PodRequests
@@ -116,3 +117,9 @@ class Pod(Struct, frozen=True, gc=False):
     def holds_resources(self) -> bool:
         """Whether the pod uses resources of a node: it has one and is not in a terminal phase."""
         return bool(self.node) and self.phase not in TERMINAL_PHASES
+
+
+def replacement_of(pod: Pod) -> Pod:
+    """The pod that its owner will create in its place, as far as that can be told before."""
+    waiting = {"node": "", "nominated_node": "", "phase": "Pending", "ready": False, "terminating": False}
+    return replace(pod, uid=f"{pod.uid}/replacement", **waiting)

@@ -18,13 +18,12 @@ from trimtab.core.model.pod import Pod
 from trimtab.core.rescheduling.controller import Rescheduling
 from trimtab.core.rescheduling.disruption import disruption_cost
 from trimtab.core.rescheduling.guards import GuardContext, cluster_refusal, refusal
-from trimtab.core.rescheduling.guards.nodes import possible_targets
 from trimtab.core.rescheduling.objective import NodeLoad
 from trimtab.core.rescheduling.plan_history import PastPlan
+from trimtab.core.rescheduling.planner import open_nodes
 from trimtab.core.rescheduling.rehearsal import Rehearsal
-from trimtab.core.rescheduling.strategies.interface import AvoidsTargets, StrategyContext, Suggestion, replaceable
+from trimtab.core.rescheduling.strategies.interface import StrategyContext, Suggestion, replaceable
 from trimtab.core.rescheduling.strategy_record import STRATEGY_RECORD
-from trimtab.core.tables import Bools
 
 PODS_SHOWN = 20  # of those that no guard refuses, by gain
 ProfileOf = Callable[[str], Profile | None]
@@ -215,7 +214,8 @@ def _best_moves(
     load, cluster = context.load, guards.cluster
     slots = np.array([cluster.pod_table.slot[pod.uid] for pod in pods], dtype=np.intp)
     relief = load.gains_without(row, load.pods(slots))
-    targets = np.flatnonzero(_targets(context, guards, row))
+    targets = np.flatnonzero(open_nodes(guards, context))
+    targets = targets[targets != row]
     rehearsal, found = Rehearsal(cluster, profile_of), list[PodOutlook]()
     for number in np.argsort(-relief, kind="stable")[:PODS_SHOWN].tolist():
         yield
@@ -234,19 +234,6 @@ def _best_moves(
         best = int(gains.argmax())
         found.append(PodOutlook(pod.key, "", "", cluster.view.nodes[int(rows[best])].name, float(gains[best]), cost))
     return found
-
-
-def _targets(context: StrategyContext, guards: GuardContext, row: int) -> Bools:
-    """By row: ready nodes with trusted samples to which no strategy objects; not the node itself."""
-    view = guards.cluster.view
-    known = possible_targets(guards) & ~view.unschedulable
-    for name in context.load.resources:
-        known &= (view.load.trust(name) > 0) & ~view.load.node_metrics_only(name)
-    for strategy in guards.settings.suggesting:
-        if isinstance(strategy, AvoidsTargets):
-            known &= ~strategy.avoid(context)
-    known[row] = False
-    return known
 
 
 def _plan_words(plan: PastPlan, node: str) -> str:

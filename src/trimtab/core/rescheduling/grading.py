@@ -7,14 +7,17 @@ by snapshot, over those since the move. The utilisation of both nodes since then
 A plan judges each move with those before it made, and those after it not. So does the grade: later moves of either node are
 taken back first, or two moves that were both needed would each seem to be worth nothing.
 
-Without trusted samples of both nodes, or of the replacement, there is no grade.
+Without trusted samples of both nodes, or of the replacement, there is no grade. `summarise` says what many
+moves were worth together.
 """
 
 from __future__ import annotations
 
-from collections.abc import Iterator, Sequence
+from collections.abc import Iterable, Iterator, Sequence
+from statistics import fmean, median
 
 import numpy as np
+from msgspec import Struct
 
 from trimtab.core.cluster.cluster import Cluster
 from trimtab.core.load.history import FIVE_MINUTES
@@ -77,7 +80,7 @@ def grade_move(
     if record.relief is None or not len(since.weights):
         return None
     both = since.rows(record)
-    if both is None or since.replacement(record) is None or not since.is_known(both):
+    if both is None or since.replacement(record) is None or not since.load.known[both].all():
         return None
     usage = since.usage(both)
     for each in reversed(later):
@@ -111,13 +114,6 @@ class Since:
         rows = [self.cluster.node_table.row.get(name) for name in (record.source, record.node)]
         found = [row for row in rows if row is not None]
         return np.array(found) if len({*found}) == len(rows) else None
-
-    def is_known(self, rows: Index) -> bool:
-        load = self.cluster.view.load
-        return all(
-            bool((load.trust(name)[rows] > 0).all()) and not load.node_metrics_only(name)[rows].any()
-            for name in self.load.resources
-        )
 
     def replacement(self, record: MoveRecord) -> Array | None:
         """Its usage by resource and snapshot; None if it is gone, or was never measured since."""
@@ -166,3 +162,38 @@ class Since:
     def mean_utilisation(self, usage: Array, rows: Index) -> tuple[float, float]:
         source, target = (_utilisation(usage, self.load, rows) @ self.weights).tolist()
         return source, target
+
+
+class GradeSummary(Struct, frozen=True, rename="camel"):
+    """By the last grade of each move; None where no move has one.
+
+    Relief is a mean by move and snapshot, in units of the penalty. `plan_error` is the median of how far the utilisation of
+    sources and targets was from the promise, as a share of 1, over all grades.
+    """
+
+    graded: int = 0
+    helped: int = 0
+    promised: float | None = None
+    measured: float | None = None
+    plan_error: float | None = None
+
+
+def summarise(records: Iterable[MoveRecord]) -> GradeSummary:
+    graded = [each for each in records if each.grades]
+    if not graded:
+        return GradeSummary()
+    last = [each.grades[-1] for each in graded]
+    errors = [
+        abs(error)
+        for each in graded
+        for grade in each.grades
+        for error in (grade.source_error, grade.target_error)
+        if error is not None
+    ]
+    return GradeSummary(
+        len(last),
+        sum(each.helped for each in last),
+        fmean(each.promised for each in last),
+        fmean(each.measured for each in last),
+        median(errors) if errors else None,
+    )

@@ -132,6 +132,15 @@ class NodeLoad:
         with np.errstate(divide="ignore"):
             return np.where(capacity > 0, scale / capacity, 0.0).astype(np.float32)
 
+    @property
+    def known(self) -> Bools:
+        """By row: whether samples of every resource are trusted, and of pods as well as of the node."""
+        load = self.cluster.view.load
+        known = np.ones(len(self.cluster.node_table), dtype=np.bool_)
+        for name in self.resources:
+            known &= (load.trust(name) > 0) & ~load.node_metrics_only(name)
+        return known
+
     @cached_property
     def penalty(self) -> Floats:
         return penalties(self.load(np.arange(len(self.cluster.node_table))), self.weights).astype(np.float64)

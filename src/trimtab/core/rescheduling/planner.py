@@ -195,15 +195,9 @@ class Planner:
         return Source(suggestion, row, candidates, load.pods(slots))
 
     def _targets(self, load: NodeLoad, context: StrategyContext) -> Index:
-        """The nodes with the lowest penalty whose load is known, and to which no strategy objects."""
-        view = self.cluster.view
-        known = possible_targets(self.guards) & ~view.unschedulable
-        for name in load.resources:
-            known &= (view.load.trust(name) > 0) & ~view.load.node_metrics_only(name)
-        for strategy in self.settings.suggesting:
-            if isinstance(strategy, AvoidsTargets):
-                known &= ~strategy.avoid(context)
-        self._open, rows = known, np.flatnonzero(known)
+        """The open nodes with the lowest penalty."""
+        self._open = open_nodes(self.guards, context)
+        rows = np.flatnonzero(self._open)
         return rows[np.argsort(load.penalty[rows], kind="stable")][:MAX_TARGETS]
 
     def _possible(self, source: Source, targets: Index) -> Bools:
@@ -308,6 +302,15 @@ class Planner:
         for each in sources:
             each.update(load, targets, changed, columns)
             each.leave_alone(pod)
+
+
+def open_nodes(guards: GuardContext, context: StrategyContext) -> Bools:
+    """By row: whether pods may be moved there; its load is known, and no strategy objects."""
+    found = possible_targets(guards) & ~context.cluster.view.unschedulable & context.load.known
+    for strategy in guards.settings.suggesting:
+        if isinstance(strategy, AvoidsTargets):
+            found &= ~strategy.avoid(context)
+    return found
 
 
 def unknown_rules(pod: Pod) -> str:

@@ -53,12 +53,13 @@ class Remedies:
         self, cluster: Cluster, plan: Plan, settings: RemedySettings, recorder: MetricsRecorder
     ) -> list[Instruction]:
         """What follows from a plan that is to be carried out."""
-        relieved = {move.source for move in plan.moves}
+        moves = plan.moves if settings.move else ()
+        relieved = {move.source for move in moves}
         self.without_relief = {
             name: 0 if name in relieved else self.without_relief.get(name, 0) + 1 for name in plan.hot
         }
-        if plan.moves:
-            recorder.remedy_used(Rung.MOVE, len(plan.moves))
+        if moves:
+            recorder.remedy_used(Rung.MOVE, len(moves))
         used: list[tuple[Rung, Instruction]] = []
         if settings.soft_taint:
             used += [(Rung.SOFT_TAINT, each) for each in self._taints(cluster, plan)]
@@ -92,6 +93,7 @@ class Remedies:
 
     def _resizes(self, cluster: Cluster, plan: Plan) -> Iterator[ResizePod]:
         """Each pod once: then its request is what it uses."""
+        self._resized &= cluster.pods.keys()
         for name in plan.hot:
             for pod in cluster.on_node.get(name, {}).values():
                 if pod.annotations.get(RESIZE) == RESIZE_REQUESTS and pod.uid not in self._resized:

@@ -11,7 +11,7 @@ from collections.abc import Mapping
 from msgspec.structs import replace
 
 from trimtab.core.cluster.cluster import Cluster
-from trimtab.core.model.pod import Pod
+from trimtab.core.model.pod import Pod, replacement_of
 from trimtab.core.rescheduling.guards.context import UnderWay
 
 
@@ -23,7 +23,7 @@ def with_replacements(cluster: Cluster, under_way: Mapping[str, UnderWay]) -> Cl
         return cluster
     fork = cluster.fork()
     for uid, each in waiting.items():
-        replacement = _replacement(fork, uid, each)
+        replacement = _replacement(fork, each)
         fork.nominated.pop(replacement.uid, None)  # else its room would be kept twice
         fork.assume(replacement, each.target)
         _hand_over(fork, uid, replacement)
@@ -35,13 +35,13 @@ def _waits(cluster: Cluster, move: UnderWay) -> bool:
     return move.pod is not None and move.target in cluster.node_table.row and move.replacement not in cluster.placements
 
 
-def _replacement(fork: Cluster, uid: str, move: UnderWay) -> Pod:
+def _replacement(fork: Cluster, move: UnderWay) -> Pod:
     """As it was created, or else like the pod that leaves."""
     created = fork.pods.get(move.replacement)
     if created is not None:
         return created
     assert move.pod is not None
-    return replace(move.pod, uid=f"replacement-of-{uid}", node="", phase="Pending", ready=False, terminating=False)
+    return replacement_of(move.pod)
 
 
 def _hand_over(fork: Cluster, uid: str, replacement: Pod) -> None:

@@ -11,7 +11,7 @@ from collections.abc import Mapping
 
 from trimtab.core.model.plan import ALL_PODS, Refusal
 from trimtab.core.model.pod import Pod
-from trimtab.core.rescheduling.guards import budgets, cluster, data, nodes, pods, workloads
+from trimtab.core.rescheduling.guards import cluster, data, disruption_budgets, nodes, pods, workloads
 from trimtab.core.rescheduling.guards.context import (
     ClusterGuard,
     Guard,
@@ -46,9 +46,9 @@ GUARDS: Mapping[str, Guard] = {
     "unavailable pods": workloads.unavailable_pods,
     "last replica": workloads.last_replica,
     "moves under way": workloads.moves_under_way,
-    "several budgets": budgets.several_budgets,
-    "disruption budget": budgets.disruption_budget,
-    "healthy pods": budgets.healthy_pods,
+    "several budgets": disruption_budgets.several_budgets,
+    "disruption budget": disruption_budgets.disruption_budget,
+    "healthy pods": disruption_budgets.healthy_pods,
 }
 
 CLUSTER_GUARDS: Mapping[str, ClusterGuard] = {
