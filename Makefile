@@ -2,9 +2,11 @@
 # PYTHON=... selects the interpreter, ARGS=... is passed to the command.
 
 .DEFAULT_GOAL := help
-.PHONY: help demo test check bench bench-live bench-move benchmark conformance differential controlplane manifests e2e compat image image-lock sbom wheel lock format clean
+.PHONY: help demo test soak mutants check bench bench-live bench-move benchmark conformance differential controlplane manifests e2e compat audit image image-lock sbom wheel sign lock format clean
 .DELETE_ON_ERROR:
 MAKEFLAGS += --no-builtin-rules
+# Tests start hundreds of processes; without bytecode files each of them would compile all modules again.
+export PYTHONDONTWRITEBYTECODE :=
 
 PY := .venv/bin/python
 RUNTIME := .venv/runtime.stamp
@@ -39,13 +41,20 @@ help: ## list the targets
 demo: $(RUNTIME) ## run a simulated cluster in the terminal; no Kubernetes needed
 	@.venv/bin/python -m trimtab demo $(ARGS)
 
-# pytest exits with 5 if ARGS selects no test of this half.
+# pytest exits with 5 if ARGS selects no test of this half. Live tests that fail are run once more, alone.
 # The builder exits with 3 if Go or its modules are not available: live tests are then skipped, except in CI.
 test: $(DEV) ## run all tests, the live ones on a real control plane
 	@$(PY) tools/controlplane/build.py >/dev/null || { code=$$?; [ $$code -eq 3 ] && [ -z "$$CI" ] || exit $$code; }
 	@$(PY) -m tools.browser >/dev/null
-	@$(PY) -m pytest -q -n 2 -m "not live" $(ARGS) $(if $(ARGS),|| [ $$? -eq 5 ])
-	@$(PY) -m pytest -q -n 3 --dist loadfile --no-loadscope-reorder -m live $(ARGS) $(if $(ARGS),|| [ $$? -eq 5 ])
+	@$(PY) -m pytest -q -n 2 -m "not live and not soak" $(ARGS) $(if $(ARGS),|| [ $$? -eq 5 ])
+	@$(PY) -m tools.retry_failed -q -n 4 --dist loadfile --no-loadscope-reorder -m "live and not soak" $(ARGS) $(if $(ARGS),|| [ $$? -eq 5 ])
+
+soak: $(DEV) ## run the tests that take minutes each, such as outages of five minutes
+	@$(PY) tools/controlplane/build.py >/dev/null
+	@$(PY) -m pytest -q -n 1 -rP -m soak $(ARGS)
+
+mutants: $(DEV) ## break the code in known ways and see that tests notice: ARGS="--area fences"
+	@$(PY) -m tools.mutants $(ARGS)
 
 check: $(DEV) ## run linters, type checks, import contracts, house rules, dead links
 	@$(PY) -m ruff check .
@@ -85,6 +94,10 @@ e2e: $(DEV) ## run Kubernetes' own scheduling specs with Trimtab and with kube-s
 
 compat: $(DEV) ## run the live tests on other releases: VERSIONS="1.33.13 1.37.1"
 	@$(PY) -m tools.compat $(VERSIONS) $(if $(ARGS),--tests $(ARGS))
+
+audit: $(DEV) ## look the locked packages up in a vulnerability database; needs the network
+	@$(PY) -m tools.audit $(ARGS)
+
 image: $(RUNTIME) ## build the container image into dist/, without a registry: ARGS="--architecture arm64"
 	@$(PY) -m tools.image build $(ARGS)
 
@@ -96,6 +109,9 @@ wheel: $(RUNTIME) ## build the wheel into dist/
 
 sbom: $(RUNTIME) ## write the bill of materials of requirements.lock (CycloneDX) into dist/
 	@$(PY) -m tools.image sbom $(ARGS)
+
+sign: $(RUNTIME) ## sign everything in dist/: KEY=file, a private Ed25519 key in PEM
+	@$(PY) -m tools.image sign --key "$(KEY)" $(ARGS)
 
 lock: $(DEV) ## refresh the lock files: ARGS=--upgrade for newer versions
 	@$(COMPILE) --group dev --output-file requirements-dev.lock pyproject.toml

@@ -5,7 +5,7 @@ from __future__ import annotations
 from rich.console import Console
 from rich.table import Table
 
-from bench import decisions, decode, load, load_plugins, plan_cost, preemption, unschedulable
+from bench import decisions, decode, load, load_plugins, plan_cost, preemption, stalls, steady_arrivals, unschedulable
 
 
 def show(console: Console, title: str, heads: tuple[str, ...], rows: list[tuple[str, ...]]) -> None:
@@ -43,9 +43,17 @@ def main() -> None:
         deletions = unschedulable.deletions()
     heads = ("unschedulable pods", "µs per deletion", "requeued")
     show(console, "CPU µs per pod deletion that helps none of the unschedulable pods, 5,000 nodes", heads, deletions)
+    with console.status("pods that arrive beside unschedulable ones"):
+        arrivals = steady_arrivals.costs()
+    heads = ("unschedulable pods", "p50", "p99", "maximum", "attempts", "p99 ratio", "goal")
+    show(console, "ms from arrival to decision of 10 plain pods a second, 5,000 nodes", heads, arrivals)
     with console.status("a plan of moves"):
         plan_rows = plan_cost.costs()
     show(console, plan_cost.TITLE, ("what", "measured", "goal"), plan_rows)
+    with console.status("objects of 1.5 MB"):
+        stall_rows = stalls.costs()
+    heads = ("object", "step", "CPU ms", "goal")
+    show(console, "Longest single steps beside objects of up to 1.5 MB, 5,000 nodes", heads, stall_rows)
     with console.status("events"):
         events = decisions.event_rates()
     show(console, "Through Engine.handle, 5,000 nodes", ("event", "per second of CPU"), events)

@@ -54,6 +54,18 @@ def test_dead_links(tmp_path: Path, text: str, line: int, link: str) -> None:
     assert [f"docs/page.md:{line}: {link} leads nowhere"] == found(tmp_path, text)
 
 
+def test_tests_that_are_named(tmp_path: Path) -> None:
+    """They must be defined, async ones too, in the file that is named; otherwise they are reported with their line."""
+    (tmp_path / "tests").mkdir()
+    (tmp_path / "tests/test_a.py").write_text("def test_one() -> None: ...\n\n\nasync def test_two() -> None: ...\n")
+    names = ("test_a.py::test_one", "test_a.py::test_two", "test_a.py::test_on", "test_b.py::test_one")
+    text = "\n".join(f"| `tests/{name}` |" for name in names)
+    assert [
+        "docs/page.md:3: there is no test tests/test_a.py::test_on",
+        "docs/page.md:4: there is no test tests/test_b.py::test_one",
+    ] == found(tmp_path, text)
+
+
 def test_anchors() -> None:
     """Headings are slugged as GitHub slugs them, and repeated ones are counted."""
     assert {"one-code-idea-events", "twice", "twice-1", "own"} == anchors(OTHER)

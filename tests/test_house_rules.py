@@ -56,6 +56,20 @@ def test_empty_package_file_of_tests(tmp_path: Path) -> None:
     assert [] == rules(tmp_path, "tests/core/__init__.py", "")
 
 
+@pytest.mark.parametrize("test", ["x", "x > 0", "x == 1", "valid(x)", "x is not None and x > 0", "not x"])
+def test_asserts_that_check(tmp_path: Path, test: str) -> None:
+    """In src they would be gone under `python -O`; elsewhere they may check anything."""
+    expected = (2, "assert checks more than a type: raise an error that says what is wrong")
+    assert [expected] == rules(tmp_path, "src/trimtab/a.py", f"{SENTENCE}assert {test}\n")
+    assert [] == rules(tmp_path, "bench/a.py", f"{SENTENCE}assert {test}\n")
+
+
+@pytest.mark.parametrize("test", ["x is not None", "isinstance(x, int)", "x is None or isinstance(x, int)"])
+def test_asserts_that_narrow_a_type(tmp_path: Path, test: str) -> None:
+    """mypy needs them."""
+    assert [] == rules(tmp_path, "src/trimtab/a.py", f"{SENTENCE}assert {test}\n")
+
+
 @pytest.mark.parametrize("name", ["src/trimtab/utils.py", "tests/helpers/a.py", "bench/common.py", "tools/base.py"])
 def test_names_of_files(tmp_path: Path, name: str) -> None:
     """Meaningless names of files and folders are reported."""

@@ -1,7 +1,11 @@
 """The lock files are complete, and no development package is in the runtime set."""
 
+import hashlib
 import re
+import subprocess
+import sys
 import tomllib
+import zipfile
 from importlib.metadata import PackageNotFoundError, requires
 from pathlib import Path
 
@@ -68,3 +72,52 @@ def test_development_tools_are_not_in_the_runtime_lock() -> None:
     groups = tomllib.loads((ROOT / "pyproject.toml").read_text())["dependency-groups"]
     direct = {canonicalize_name(Requirement(line).name) for group in groups.values() for line in group}
     assert set() == direct & {name for name, _ in pins("requirements.lock")}
+
+
+def test_a_changed_byte_is_not_installed(tmp_path: Path) -> None:
+    """A wheel of a locked package is refused once it differs from what was locked, also if name and version are the same."""
+    wheel = tmp_path / "links" / "thing-1.0-py3-none-any.whl"
+    wheel.parent.mkdir()
+    write_wheel(wheel, "VALUE = 1")
+    lock = tmp_path / "some.lock"
+    lock.write_text(f"thing==1.0 \\\n    --hash=sha256:{hashlib.sha256(wheel.read_bytes()).hexdigest()}\n")
+    assert 0 == install(lock, wheel.parent, tmp_path / "first").returncode
+    write_wheel(wheel, "VALUE = 2")
+    refused = install(lock, wheel.parent, tmp_path / "second")
+    assert (1, True) == (refused.returncode, "DO NOT MATCH THE HASHES" in refused.stderr), refused.stderr
+    assert not (tmp_path / "second" / "thing.py").exists()
+
+
+def write_wheel(path: Path, content: str) -> None:
+    with zipfile.ZipFile(path, "w") as archive:
+        archive.writestr("thing.py", content)
+        archive.writestr("thing-1.0.dist-info/METADATA", "Metadata-Version: 2.1\nName: thing\nVersion: 1.0\n")
+        archive.writestr("thing-1.0.dist-info/WHEEL", "Wheel-Version: 1.0\nRoot-Is-Purelib: true\nTag: py3-none-any\n")
+        archive.writestr("thing-1.0.dist-info/RECORD", "")
+
+
+def install(lock: Path, links: Path, target: Path) -> subprocess.CompletedProcess[str]:
+    """With the flag that every installation of ours has, as the next test says."""
+    command = [
+        sys.executable,
+        "-m",
+        "pip",
+        "install",
+        "--no-index",
+        "--find-links",
+        str(links),
+        "--target",
+        str(target),
+    ]
+    return subprocess.run(
+        [*command, "--require-hashes", "--requirement", str(lock)], capture_output=True, text=True, check=False
+    )
+
+
+@pytest.mark.parametrize("path", ["tools/bootstrap.py", "tools/image/wheels.py"])
+def test_every_installation_from_a_lock_compares_hashes(path: str) -> None:
+    """pip would also do it without the flag, but not if a hash were missing from the lock."""
+    text = (ROOT / path).read_text()
+    installed = [line for line in text.splitlines() if '"--requirement"' in line]
+    assert installed
+    assert [] == [line for line in installed if "--require-hashes" not in line]

@@ -1,8 +1,9 @@
-"""Checks the relative links in the project's Markdown files.
+"""Checks the relative links in the project's Markdown files, and the tests that they name.
 
     python -m tools.dead_links [ROOT]     prints file:line: link, exits 1 if there is any dead link
 
-The target must be a file or folder of the tree, and an anchor must be a heading of that file, by GitHub's slugs.
+The target must be a file or folder of the tree, and an anchor a heading of that file, by GitHub's slugs. A test is named
+as pytest names it, `tests/live/test_x.py::test_y`, and must be defined there.
 """
 
 import re
@@ -20,6 +21,7 @@ INLINE = re.compile(r"\]\(\s*<?([^)\s>]+)>?[^)]*\)")
 DEFINITION = re.compile(r"^\s{0,3}\[[^\]]+\]:\s+<?(\S+?)>?(?:\s|$)")
 HEADING = re.compile(r"^#{1,6}\s+(.+?)\s*#*\s*$")
 EXPLICIT = re.compile(r"""<a\s+(?:id|name)=["']([^"']+)["']""")
+NAMED_TEST = re.compile(r"`(tests/[\w/.-]+\.py)::(\w+)`")
 SCHEME = re.compile(r"^[a-z][a-z0-9+.-]*:|^//", re.IGNORECASE)
 
 
@@ -70,12 +72,23 @@ def is_dead(root: Path, page: Path, link: str) -> bool:
     return bool(anchor) and target.suffix == ".md" and anchor not in anchors(target.read_text())
 
 
+def missing_tests(root: Path, text: str) -> Iterator[tuple[int, str]]:
+    """Every named test that does not exist, with its line number."""
+    for number, line in prose(text):
+        for file, name in NAMED_TEST.findall(line):
+            path = root / file
+            if not path.exists() or not re.search(rf"^\s*(async )?def {name}\(", path.read_text(), re.MULTILINE):
+                yield number, f"{file}::{name}"
+
+
 def dead(root: Path, pages: Sequence[Path]) -> Iterator[str]:
     """Every dead link of these pages as file:line: link."""
     for page in pages:
-        for number, link in links((root / page).read_text()):
+        text = (root / page).read_text()
+        for number, link in links(text):
             if is_dead(root, page, link):
                 yield f"{page}:{number}: {link} leads nowhere"
+        yield from (f"{page}:{number}: there is no test {name}" for number, name in missing_tests(root, text))
 
 
 def main(arguments: Sequence[str]) -> int:

@@ -109,6 +109,24 @@ def undocumented_tests(path: Path, tree: ast.Module) -> Iterator[Violation]:
             yield Violation(path, node.lineno, f"{node.name} has no docstring")
 
 
+def checking_asserts(path: Path, tree: ast.Module) -> Iterator[Violation]:
+    """In src, assert only narrows a type: `python -O` drops it, so it must not check anything."""
+    if path.parts[:1] != ("src",):
+        return
+    for node in ast.walk(tree):
+        if isinstance(node, ast.Assert) and not _narrows(node.test):
+            yield Violation(path, node.lineno, "assert checks more than a type: raise an error that says what is wrong")
+
+
+def _narrows(test: ast.expr) -> bool:
+    """`x is None`, `x is not None`, `isinstance(x, T)`, or several of them."""
+    if isinstance(test, ast.BoolOp):
+        return all(map(_narrows, test.values))
+    if isinstance(test, ast.Compare):
+        return all(isinstance(each, ast.Is | ast.IsNot) for each in test.ops)
+    return isinstance(test, ast.Call) and isinstance(test.func, ast.Name) and test.func.id == "isinstance"
+
+
 def foreign_mentions(path: Path, text: str) -> Iterator[Violation]:
     """The tree mentions no machine, no package registry and no folder outside of itself."""
     words = [*REGISTRIES, *MACHINE_PATHS]
@@ -123,7 +141,7 @@ def code_violations(path: Path, text: str) -> Iterator[Violation]:
     tree = ast.parse(text, filename=str(path))
     yield from long_file(path, text)
     yield from forbidden_file_names(path)
-    for rule in (long_functions, missing_docstring, forbidden_class_names, undocumented_tests):
+    for rule in (long_functions, missing_docstring, forbidden_class_names, undocumented_tests, checking_asserts):
         yield from rule(path, tree)
 
 

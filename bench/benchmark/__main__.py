@@ -15,7 +15,7 @@ from rich.console import Console
 from rich.progress import BarColumn, MofNCompleteColumn, Progress, TextColumn, TimeRemainingColumn
 
 from bench.benchmark.page import Section, write_page
-from bench.benchmark.suites import FAULT_SCENARIOS, MOVERS, TRACES, policies, trace_files
+from bench.benchmark.suites import FAULT_SCENARIOS, TRACES, policies, trace_files
 from trimtab.apps.simulate.process_pool import JobDone, JobFailed, ProcessPool
 from trimtab.apps.simulate.store import Store
 from trimtab.apps.simulate.study import Study, carry_out, read_study, resume
@@ -46,8 +46,8 @@ def run(study: Study, folder: Path, jobs: int, console: Console) -> Section | No
 def compared(name: str) -> tuple[str, ...]:
     """The policies that are run on this trace or scenario."""
     variants = {variant.name: variant for variant in TRACES}
-    if name in variants and variants[name].moves:
-        return MOVERS
+    if name in variants and variants[name].movers:
+        return variants[name].movers
     return policies(frozenset(TEMPLATES), strict=name not in variants or variants[name].strict)
 
 

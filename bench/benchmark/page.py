@@ -39,7 +39,7 @@ SCENARIO_COLUMNS = ("hot80", "unmet", "pending", "oom_kills", "unplaced")
 POOLED_RATIOS = ("hot80", "hot100", "unmet")
 LATE = "*metrics late* is hot80 on {} relative to {}."
 TEXTS = {variant.name: variant.text for variant in TRACES}
-WITH_MOVES = frozenset(variant.name for variant in TRACES if variant.moves)
+WITH_MOVES = frozenset(variant.name for variant in TRACES if variant.movers)
 HEAD = """# Benchmark of load-aware policies
 
 Every policy, on public traces and on the scenarios that Trimtab ships, with the same pods in the same order for all.

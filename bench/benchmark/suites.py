@@ -35,6 +35,8 @@ MOVERS = (
     OURS,
     "PeakRisk-rescheduling",
 )
+OURS_AND_TUNED = (BASELINE, "LeastAllocated-rescheduling", "LeastAllocated-KoordinatorLowNodeLoad-tuned")
+BY_METHOD = (BASELINE, "LeastAllocated-rescheduling", "LeastAllocated-rescheduling-eviction")
 # What other load-aware schedulers get wrong; the other shipped scenarios are for reading and for tests.
 FAULT_SCENARIOS = (
     "stale-metrics",
@@ -53,7 +55,7 @@ class TraceVariant(Struct, frozen=True):
 
     strict: whether all policies are run, also as their origins behave, or only the contenders.
     pooled: whether it counts in the sum over variants; what differs from another variant in its metrics alone does not.
-    moves: whether policies that move pods are compared on it, instead of those that only place them.
+    movers: the policies that are compared on it instead, where pods are moved.
     """
 
     name: str
@@ -63,12 +65,14 @@ class TraceVariant(Struct, frozen=True):
     metrics: Mapping[str, object] = {}
     strict: bool = False
     pooled: bool = True
-    moves: bool = False
+    movers: tuple[str, ...] = ()
 
 
-def _with_moves(name: str, folder: str, text: str, *, late: bool = False, **options: object) -> TraceVariant:
+def _with_moves(
+    name: str, folder: str, text: str, *, movers: tuple[str, ...] = MOVERS, late: bool = False, **options: object
+) -> TraceVariant:
     metrics = {"interval": "5m", "delay": "5m"} if late else {}
-    return TraceVariant(f"{name}-moves", folder, text, options, metrics, pooled=False, moves=True)
+    return TraceVariant(f"{name}-moves", folder, text, options, metrics, pooled=False, movers=movers)
 
 
 TRACES: tuple[TraceVariant, ...] = (
@@ -117,7 +121,18 @@ TRACES: tuple[TraceVariant, ...] = (
     _with_moves("bitbrains-2013-08", "bitbrains-2013-08", "pods may be moved; sampled every five minutes"),
     _with_moves("bitbrains-2013-08-80", "bitbrains-2013-08", "the same at 80 % of the load", usage=0.8),
     _with_moves(
-        "bitbrains-2013-08-delayed", "bitbrains-2013-08", "the same with metrics that are five minutes late", late=True
+        "bitbrains-2013-08-delayed",
+        "bitbrains-2013-08",
+        "the same with metrics that are five minutes late",
+        movers=OURS_AND_TUNED,
+        late=True,
+    ),
+    _with_moves(
+        "bitbrains-2013-08-slow-start",
+        "bitbrains-2013-08",
+        "pods become ready five minutes after they start: with replacement first they run twice for so long",
+        movers=BY_METHOD,
+        readyDelay="5m",
     ),
     _with_moves("k8s-mix-a-29", "k8s-mix-a", "as k8s-mix-a-29, and pods may be moved", nodes=29, requests=0.85),
     _with_moves(

@@ -252,6 +252,7 @@ def _snapshot(columns: NodeTable) -> Mapping[str, object]:
         "rows": dict(columns.row),
         "taint sets": dict(columns.taint_sets),
         "images": {name: dict(held) for name, held in columns.images.items()},
+        "host ports": columns.host_ports.copy().taken,
         "log": (columns.epoch, len(columns.log)),
     }
     return taken | {name: array.tobytes() for name, array in _arrays(columns)}
@@ -264,5 +265,3 @@ def _arrays(columns: NodeTable) -> Iterator[tuple[str, NDArray[np.generic]]]:
     yield "scored memory", columns.nonzero_memory.array
     for name in ("pod_count", "unschedulable", "taint_set", "name_hash"):
         yield name, getattr(columns, name)
-    for (protocol, port), by_address in columns.host_ports.taken.items():
-        yield from ((f"port {protocol} {port} {address}", counts) for address, counts in by_address.items())

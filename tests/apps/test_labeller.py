@@ -41,8 +41,7 @@ async def labeller(tmp_path: Path) -> AsyncIterator[Process]:
     status = status_of(made)
     status.clock, status.rules_since = made.clock, 1000.0
     yield made
-    for line in (made.read_transport, made.write_transport, made.lease_transport):
-        await line.close()
+    await made._close()
 
 
 def reading(rule: str, at: float) -> Reading:

@@ -17,6 +17,7 @@ CANARIES = {
     "token eyJhbGciOiJSUzI1NiJ9.eyJzdWIiOiJjYW5hcnkifQ.c2lnbmF0dXJl": "eyJzdWIiOiJjYW5hcnkifQ",
     "https://user:canary-pass@prometheus:9090/api": "canary-pass",
     "password: canary-word-1": "canary-word-1",
+    "refused: Basic Y2FuYXJ5OjEyMw==": "Y2FuYXJ5OjEyMw==",
     "client-key-data: Y2FuYXJ5LWtleQ==": "Y2FuYXJ5LWtleQ==",
 }
 
@@ -118,3 +119,10 @@ async def test_a_part_that_returns_has_lost_the_lease(caplog: pytest.LogCaptureF
 
     log_task_exit(await _ended(asyncio.create_task(lead())))
     assert "error=leadership lost" in caplog.text
+
+
+@pytest.mark.parametrize("part", ["x", "eyJ", "://a:", "token=", "basic "])
+def test_long_lines_are_formatted_at_once(part: str) -> None:
+    """Whoever writes a name or message of the cluster cannot make a line expensive: its cost grows with its length alone."""
+    line = TextFormatter().format(record("object skipped: name=%s", part * (1_000_000 // len(part))))
+    assert "object skipped: name=" in line

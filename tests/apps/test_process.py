@@ -26,6 +26,7 @@ from trimtab.kube.api_calls import ApiCalls
 from trimtab.kube.credentials import Credentials
 from trimtab.kube.credentials.kubeconfig import ClusterConfig, UserConfig
 from trimtab.kube.preflight import PreflightError
+from trimtab.kube.store import ResourceVersionRegressed
 from trimtab.serve.options import Address, AuthenticationOptions, SecureServing, Serving
 from trimtab.wire.pod import PodReader
 from trimtab.wire.requests import Request
@@ -42,6 +43,20 @@ class SlowLease:
     """A lease that takes five seconds to release."""
 
     released: list[float] = field(default_factory=list)
+    delay: float = 0.0
+    requests: dict[tuple[str, str], int] = field(default_factory=dict)
+
+    def may_write(self) -> bool:
+        return True
+
+    def problem(self) -> str | None:
+        return None
+
+    async def hold(self, acquired: Callable[[int], None]) -> None:
+        await asyncio.Event().wait()
+
+    async def delay_standby(self) -> None:
+        await asyncio.sleep(self.delay)
 
     async def release(self) -> None:
         self.released.append(round(asyncio.get_running_loop().time(), 1))
@@ -61,7 +76,7 @@ async def leading(answer: Callable[[Request], Awaitable[FakeResponse]]) -> Async
     """A scheduler whose writes go to a fake server."""
     credentials = Credentials(ClusterConfig(server="http://127.0.0.1:1"), UserConfig(), "test")
     scheduler, held = Process(default_configuration(), credentials, Options("me")), SlowLease()
-    scheduler.elector = held  # type: ignore[assignment]
+    scheduler.lease = held  # type: ignore[assignment]
     scheduler.api_calls = ApiCalls(
         FakeTransport(answer), lambda event: None, lambda: True, lambda: 1e9, Random(1), PodReader(), "me"
     )
@@ -93,7 +108,7 @@ async def test_the_lease_is_given_back_when_all_is_answered(
 async def test_who_winds_down_is_not_ready() -> None:
     """After SIGTERM /readyz fails, while /livez passes."""
     async with leading(slow(1.0)) as (scheduler, _):
-        health = scheduler._health()
+        health = scheduler._pages().health
         assert health.page("readyz", verbose=True).text.count("[+]shutdown ok") == 1
         scheduler.runtime.run = scheduler.informers.run = asyncio.Event().wait  # type: ignore[method-assign, assignment]
         stop, seen = asyncio.Event(), list[tuple[bool, bool]]()
@@ -104,6 +119,68 @@ async def test_who_winds_down_is_not_ready() -> None:
         seen.append((health.single("readyz", "shutdown").ok, health.page("livez").ok))  # type: ignore[union-attr]
         assert 0 == await ending
     assert [(False, True)] == seen
+
+
+@dataclass
+class LateLease(SlowLease):
+    """A lease that is acquired after two seconds."""
+
+    async def hold(self, acquired: Callable[[int], None]) -> None:
+        await asyncio.sleep(2.0)
+        acquired(7)
+        await asyncio.Event().wait()
+
+
+@pytest.mark.parametrize(
+    ("stop_at", "expected"),
+    [(1.0, ["LeaseLost", "LeaseLost"]), (3.0, ["LeaseAcquired", "LeaseLost", "LeaseLost"])],
+)
+async def test_a_lease_acquired_during_the_shutdown_starts_nothing(stop_at: float, expected: list[str]) -> None:
+    """A bind is still under way when the lease becomes ours: the engine must not decide once more."""
+    async with leading(slow(10.0)) as (scheduler, _):
+        told = list[str]()
+        scheduler.lease = LateLease()  # type: ignore[assignment]
+        scheduler.runtime.dispatch = lambda event: told.append(type(event).__name__)  # type: ignore[method-assign]
+        scheduler.runtime.run = scheduler.informers.run = asyncio.Event().wait  # type: ignore[method-assign, assignment]
+        scheduler.informers.wait_synced = scheduler.informers.refresh = _at_once  # type: ignore[method-assign]
+        scheduler._poll = asyncio.Event().wait  # type: ignore[method-assign, assignment]
+        scheduler.api_calls.submit(BIND)
+        stop = asyncio.Event()
+        asyncio.get_running_loop().call_later(stop_at, stop.set)
+        assert 0 == await scheduler._run_until(stop)
+    assert expected == told
+
+
+async def _at_once() -> None:
+    pass
+
+
+async def test_a_standby_lists_later() -> None:
+    """As long as the lease says, and nothing is listed meanwhile."""
+    async with leading(slow(1.0)) as (scheduler, held):
+        listed = list[float]()
+
+        async def run() -> None:
+            listed.append(asyncio.get_running_loop().time())
+
+        scheduler.informers.run, held.delay = run, 0.7  # type: ignore[method-assign]
+        await scheduler._list_and_watch()
+    assert [0.7] == [round(each, 3) for each in listed]
+
+
+async def test_a_failed_task_ends_the_process_in_time(monkeypatch: pytest.MonkeyPatch) -> None:
+    """An etcd that was set back ends the informers: exit 1, and the deadline runs, whatever holds up the rest."""
+    deadlines = list[float]()
+    monkeypatch.setattr("trimtab.apps.process.exit_within", lambda seconds, reason: deadlines.append(seconds))
+    async with leading(slow(1.0)) as (scheduler, _):
+        scheduler.runtime.run = asyncio.Event().wait  # type: ignore[method-assign, assignment]
+
+        async def set_back() -> None:
+            raise ResourceVersionRegressed("pods: 5 after 9")
+
+        scheduler.informers.run = set_back  # type: ignore[method-assign]
+        assert 1 == await scheduler._run_until(asyncio.Event())
+    assert [3.0] == deadlines
 
 
 async def test_reviews_count_as_requests() -> None:

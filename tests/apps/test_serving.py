@@ -25,6 +25,7 @@ from trimtab.serve.listener import CannotListen
 from trimtab.serve.metrics import PrometheusRecorder
 from trimtab.serve.options import Address, AuthenticationOptions, SecureServing, Serving
 from trimtab.serve.serving_certificate import CertificateError
+from trimtab.serve.status import StatusPage
 
 NOBODY = Credentials(ClusterConfig(server="http://127.0.0.1:1"), UserConfig(), "test")
 PATHS = ("/livez", "/readyz", "/healthz", "/metrics", "/explain/node/one", "/status", "/nodes")
@@ -35,7 +36,7 @@ def pages() -> Pages:
     recorder = PrometheusRecorder()
     engine = SmallCluster(recorder).engine
     metrics = MetricsEndpoint(recorder, Gauges(engine))
-    return Pages(Health(), metrics, (ExplainEndpoints(engine),), (LabellerEndpoints(engine, ()),))
+    return Pages(Health(), metrics, (ExplainEndpoints(engine),), (StatusPage(()), LabellerEndpoints(engine)))
 
 
 def at(host: str = "127.0.0.1") -> Address:

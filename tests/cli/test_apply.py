@@ -44,8 +44,9 @@ def test_a_plan_that_is_too_old(tmp_path: Path) -> None:
 def test_a_file_that_is_no_plan(tmp_path: Path) -> None:
     """One sentence, and exit code 1."""
     (tmp_path / "plan.json").write_text("moves: []")
-    done = apply(str(tmp_path / "plan.json"), "--auto-approve")
-    assert (1, True) == (done.exit_code, "plan.json is no plan, or not all of one (" in done.stderr)
+    for flags in (["--auto-approve"], []):
+        done = apply(str(tmp_path / "plan.json"), *flags)
+        assert (1, True) == (done.exit_code, "plan.json is no plan, or not all of one (" in done.stderr), done.stderr
 
 
 def test_a_plan_without_moves(tmp_path: Path) -> None:

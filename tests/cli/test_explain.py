@@ -88,6 +88,13 @@ def run_explain(*arguments: str) -> tuple[int, str]:
     return result.exit_code, result.output
 
 
+def test_an_address_that_is_none() -> None:
+    """One sentence, also for what no URL can be."""
+    for given in ("http://[::1", "ftp://x", "x/y"):
+        code, text = run_explain("pod/cart", "--address", given)
+        assert (1, True) == (code, f"{given!r} is no address: set --address to" in text), text
+
+
 def test_pod(address: str) -> None:
     """The table has a column per plugin; rejected nodes have plugin and reason; hidden ones are counted."""
     code, text = run_explain("pod/cart", "-n", "shop", "--address", address)

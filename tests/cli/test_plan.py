@@ -21,6 +21,7 @@ from tests.config.descheduler.policies import koordinator, policy
 from tests.sim.snapshot_clusters import budget
 from trimtab.cli import main
 from trimtab.cli import plan as plan_command
+from trimtab.core.rescheduling import exact
 from trimtab.sim.snapshot_document import Usage
 from trimtab.sim.snapshot_file import read_snapshot
 
@@ -77,6 +78,24 @@ def test_a_node(tmp_path: Path) -> None:
     assert explained[1].startswith("  usage and limits: cpu 95% of 80%, memory 12% of 90%, penalty ")
     assert "  suggested by ResourceOptimization: cpu at 95%, above 80%" == explained[2]
     assert explained[3].startswith("  pod shop/web-0: may be moved, best to n-2: gain ")
+
+
+def test_an_exact_plan(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    """Without HiGHS the remedy is named, and nothing is planned in another way."""
+    done = plan(tmp_path, "--exact")
+    assert (2, "") == (done.exit_code, done.stderr), done.output
+    assert "Trimtab would move 1 pod of " in done.stdout
+    monkeypatch.setattr(exact, "MOST_CONFIGURATIONS", 1)
+    done = plan(tmp_path, "--exact")
+    assert (1, "") == (done.exit_code, done.stdout)
+    assert "more than 1 ways in which 4 pods could share 2 nodes, too many for an exact plan" in done.stderr
+    monkeypatch.setitem(sys.modules, "highspy", None)
+    done = plan(tmp_path, "--exact")
+    assert (1, "") == (done.exit_code, done.stdout)
+    assert (
+        "trimtab: nothing is planned: the package highspy is not installed: run `pip install 'trimtab[optimal]'`, or leave "
+        "out --exact\n"
+    ) == done.stderr
 
 
 def test_json_and_file(tmp_path: Path) -> None:

@@ -6,6 +6,9 @@ import os
 import socket
 import subprocess
 import sys
+import time
+import urllib.error
+import urllib.request
 from dataclasses import replace
 from pathlib import Path
 
@@ -52,16 +55,36 @@ def test_no_kubeconfig(tmp_path: Path) -> None:
 
 
 def test_an_api_server_that_is_not_there(tmp_path: Path) -> None:
-    """The error has the address."""
-    server = f"https://127.0.0.1:{free_port()}"
+    """It is waited for, and said once with its address; meanwhile the process is alive, not ready, and can be stopped."""
+    server, port = f"https://127.0.0.1:{free_port()}", free_port()
     kubeconfig = tmp_path / "kubeconfig"
     kubeconfig.write_text(kubeconfig_of(server))
-    done = run("--kubeconfig", str(kubeconfig), home=tmp_path)
-    assert 1 == done.returncode
-    assert f"the API server {server}" in done.stderr
-    assert "cannot be reached" in done.stderr
-    assert "Traceback" not in done.stderr
-    assert "secret-token" not in done.stderr
+    command = [sys.executable, "-m", "trimtab", "run", "--serve", f"127.0.0.1:{port}", "--kubeconfig", str(kubeconfig)]
+    process = subprocess.Popen(command, stderr=subprocess.PIPE, text=True)
+    assert process.stderr is not None
+    lines = [process.stderr.readline()]
+    while "waiting for the API server" not in lines[-1] and lines[-1]:
+        lines.append(process.stderr.readline())
+    pages = [urlopen_status(f"http://127.0.0.1:{port}/{page}") for page in ("livez", "readyz")]
+    time.sleep(3.0)  # several attempts
+    process.terminate()
+    with process.stderr:
+        said = "".join(lines) + process.stderr.read()
+    assert ([200, 500], 0) == (pages, process.wait(10))
+    assert f"the API server {server}" in said
+    assert (1, 1) == (said.count("waiting for the API server"), said.count("cannot be reached"))
+    assert "Traceback" not in said
+    assert "secret-token" not in said
+
+
+def urlopen_status(url: str) -> int:
+    try:
+        with urllib.request.urlopen(url, timeout=10) as answer:
+            status: int = answer.status
+            return status
+    except urllib.error.HTTPError as error:
+        with error:
+            return error.code
 
 
 @pytest.mark.parametrize(

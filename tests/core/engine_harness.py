@@ -20,7 +20,7 @@ from trimtab.core.model.resources import CPU, MEMORY, PODS, PodRequests
 from trimtab.core.model.schedule_result import Decision
 from trimtab.core.recorder import MetricsRecorder
 from trimtab.core.scheduling.controller import Scheduling
-from trimtab.core.scheduling.queue.queue import QueueState
+from trimtab.core.scheduling.queue.queued_pod import QueueState
 from trimtab.core.settings import Settings
 
 OURS = "trimtab"
@@ -117,7 +117,7 @@ class EngineHarness:
     def requested(self, node: str) -> int:
         """Thousandths of CPU that count against the node."""
         columns = self.engine.cluster.node_table
-        return columns.requested[CPU].exact[columns.row[node]] if CPU in columns.requested else 0
+        return columns.requested[CPU].exact.get(columns.row[node], 0) if CPU in columns.requested else 0
 
 
 def with_pending_pod(*plugins: Any, **settings: Any) -> EngineHarness:

@@ -25,6 +25,7 @@ from trimtab.core.model.events import (
     Turn,
 )
 from trimtab.core.model.instructions import Bind, Instruction, LabelNode
+from trimtab.core.model.plan import Plan
 from trimtab.core.model.schedule_result import Decision
 from trimtab.core.scheduling.controller import Scheduling
 from trimtab.core.settings import Settings
@@ -143,3 +144,32 @@ def test_the_driver_reports_a_decision_before_its_instructions() -> None:
     driver.decide(1.0)
     assert [Decision, Bind] == [type(each) for each in heard]
     assert [(PodUpserted, 0), (Turn, 2)] == [(type(event), len(outputs)) for event, outputs in recorded]
+
+
+class Planner(Controller):
+    """Makes a plan at every tick."""
+
+    def __init__(self, state: EngineState) -> None:
+        self.state = state
+
+    def tick(self, now: float) -> Sequence[Output]:
+        return [Plan(now)]
+
+
+def test_the_driver_reports_plans_and_performs_none() -> None:
+    """They are for people, and for the log."""
+    performed: list[Instruction] = []
+    plans: list[Plan] = []
+    driver = Driver(Engine(Settings((profile(),)), controllers=(Planner,)), performed.append, on_plan=plans.append)
+    driver.put(Tick(3.0))
+    assert ([Plan(3.0)], []) == (plans, performed)
+
+
+def test_the_driver_gives_turns_until_there_is_no_work() -> None:
+    """Of one decision each."""
+    performed: list[Instruction] = []
+    driver = Driver(hosting(), performed.append)
+    for name in ("one", "two", "three"):
+        driver.put(PodUpserted(pod(name), 0.0))
+    driver.decide(1.0)
+    assert 3 == sum(isinstance(each, Bind) for each in performed)

@@ -39,7 +39,7 @@ from trimtab.core.model.readings import Reading
 from trimtab.core.model.resources import CPU
 from trimtab.core.recorder import MetricsRecorder
 from trimtab.core.scheduling.controller import Scheduling
-from trimtab.core.scheduling.queue.queue import QueueState
+from trimtab.core.scheduling.queue.queued_pod import QueueState
 from trimtab.core.settings import Settings
 
 WEB = pod("web", cpu=1000)

@@ -39,7 +39,8 @@ class FakeStream:
     async def lines(self) -> AsyncIterator[list[bytes]]:
         while True:
             try:
-                item = await asyncio.wait_for(self.queue.get(), self.idle_timeout)
+                async with asyncio.timeout(self.idle_timeout):
+                    item = await self.queue.get()
             except TimeoutError:
                 raise IdleTimeout("nothing", sent=True) from None
             if item is None:

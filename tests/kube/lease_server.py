@@ -12,7 +12,7 @@ from typing import Any
 from tests.kube.fake_transport import FakeResponse, FakeTransport, json_response
 from trimtab.config.configuration import LeaderElection
 from trimtab.core.model.events import Event
-from trimtab.kube.lease import LeaderElector
+from trimtab.kube.lease import LeaderElector, lead
 from trimtab.kube.transport import Unreachable
 from trimtab.wire.requests import Request
 
@@ -80,7 +80,7 @@ class Contender:
         return Unreachable("cut", sent=True) if self.cut else self.server.answer(request)
 
     def start(self) -> asyncio.Task[None]:
-        return asyncio.create_task(self.elector.run(self.events.append, self.prepare, self.now))
+        return asyncio.create_task(lead(self.elector, self.events.append, self.prepare, self.now))
 
     async def prepare(self) -> None:
         pass

@@ -40,4 +40,4 @@ def query(request: Request) -> dict[str, str]:
 
 
 def is_probe(request: Request) -> bool:
-    return "1" == query(request)["limit"]
+    return "1" == query(request).get("limit")

@@ -221,6 +221,21 @@ REFUSED: dict[str, tuple[dict[str, Any], dict[str, Any], dict[str, Any], str]] =
     "no such user": (SERVER, {}, {"users": []}, "no user named 'u' (it has: none)"),
     "no server": ({}, {}, {}, "has no server"),
     "strange scheme": ({"server": "ftp://x"}, {}, {}, "neither http nor https"),
+    "unclosed bracket": ({"server": "https://[::1"}, {}, {}, "the server https://[::1 is not a URL: Invalid IPv6 URL"),
+    "impossible port": ({"server": "https://x:99999"}, {}, {}, "is not a URL: Port out of range"),
+    "no host": ({"server": "https://"}, {}, {}, "has no host"),
+    "broken proxy": (
+        SERVER | {"proxy-url": "http://u:secret@[::1"},
+        {},
+        {},
+        "proxy-url is not a URL: Invalid IPv6 URL",
+    ),
+    "proxy without a host": (
+        SERVER | {"proxy-url": "http://u:hunter2"},
+        {},
+        {},
+        "proxy-url is not a URL: only http and",
+    ),
     "wrong type": ({"server": 5}, {}, {}, "is invalid: Expected `str`"),
     "authority and insecure": (
         SERVER | {"insecure-skip-tls-verify": True, "certificate-authority-data": "AA=="},

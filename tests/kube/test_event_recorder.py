@@ -167,10 +167,10 @@ async def test_too_many_are_dropped_and_counted() -> None:
 
 async def test_memory_is_bounded() -> None:
     """However many different Events are recorded, the number of remembered series is limited."""
-    harness = RecorderHarness(capacity=3)
+    harness = RecorderHarness(capacity=MAX_SERIES + 100)  # none is dropped, which would forget its series as well
     for number in range(MAX_SERIES + 100):
         harness.recorder.record(tell(f"pod-{number}"))
-    assert len(harness.recorder._series) <= MAX_SERIES
+    assert (MAX_SERIES, 0) == (len(harness.recorder._series), harness.recorder.dropped)
 
 
 async def test_events_wait_at_the_gate_but_not_for_ever() -> None:
@@ -190,7 +190,10 @@ async def test_events_wait_at_the_gate_but_not_for_ever() -> None:
         assert 40 == recorder.written
 
 
-@pytest.mark.parametrize("answer", [Unreachable("down", sent=True), json_response(b"", 500), json_response({}, 403)])
+@pytest.mark.parametrize(
+    "answer",
+    [Unreachable("down", sent=True), Unreachable("", sent=True), json_response(b"", 500), json_response({}, 403)],
+)
 async def test_a_failure_is_counted_and_the_rest_goes_on(answer: FakeResponse) -> None:
     """An Event that cannot be written is lost, and counted; the next one is tried."""
     harness = RecorderHarness(answer=lambda request: answer)
@@ -203,16 +206,27 @@ async def test_a_failure_is_counted_and_the_rest_goes_on(answer: FakeResponse) -
     assert (1, 1) == (recorder.failed, recorder.written)
 
 
-async def test_a_busy_server_is_given_its_time() -> None:
-    """After a 429 the Event waits for Retry-After, and a little more, and is sent once more."""
+@pytest.mark.parametrize(("asked", "waits"), [("2", 2.0), ("600", 10.0)])
+async def test_a_busy_server_is_given_its_time(asked: str, waits: float) -> None:
+    """After a 429 the Event waits for Retry-After, ten seconds at most and a little more, and is sent once more."""
     harness = RecorderHarness()
-    answers = iter([json_response(b"busy", 429, **{"Retry-After": "2"}), json_response({}, 201)])
+    answers = iter([json_response(b"busy", 429, **{"Retry-After": asked}), json_response({}, 201)])
     harness.answer = lambda request: next(answers)
     async with running(harness) as recorder:
         recorder.record(tell())
         await recorder.wait_drained()
     first, second = harness.transport.times()
-    assert 2.0 <= second - first <= 2.5
+    assert waits <= second - first <= 1.25 * waits
+    assert (1, 0) == (recorder.written, recorder.failed)
+
+
+async def test_an_event_that_exists_already_was_written() -> None:
+    """A 409: the response to the first attempt was lost."""
+    harness = RecorderHarness()
+    harness.answer = lambda request: json_response({"kind": "Status", "reason": "AlreadyExists"}, 409)
+    async with running(harness) as recorder:
+        recorder.record(tell())
+        await recorder.wait_drained()
     assert (1, 0) == (recorder.written, recorder.failed)
 
 

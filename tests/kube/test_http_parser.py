@@ -2,11 +2,20 @@
 
 from __future__ import annotations
 
+import asyncio
+
 import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from trimtab.kube.transport.http_connection import MAX_HEAD_BYTES, HttpParseError, ParsedResponse, parse
+from trimtab.kube.transport import Unreachable
+from trimtab.kube.transport.http_connection import (
+    MAX_HEAD_BYTES,
+    HttpConnection,
+    HttpParseError,
+    ParsedResponse,
+    parse,
+)
 
 CAP = 1_000
 PLAIN = b"HTTP/1.1 201 Created\r\nContent-Type: application/json\r\nContent-Length: 4\r\n\r\nbody"
@@ -33,6 +42,20 @@ def test_answers_are_read(data: bytes, status: int, body: bytes) -> None:
 def test_a_part_is_not_an_answer(data: bytes) -> None:
     """However much of an answer has arrived, before its last byte there is none."""
     assert [None] * len(data) == [parse(data[:size], CAP) for size in range(len(data))]
+
+
+@pytest.mark.parametrize(
+    ("error", "text"), [(None, "the server closed the connection"), (ConnectionResetError(), "ConnectionResetError")]
+)
+async def test_a_lost_connection_has_a_reason(error: Exception | None, text: str) -> None:
+    """Also where the system's error has no text."""
+    connection = HttpConnection(None)
+    connection.connection_made(asyncio.Transport())
+    connection._response = response = asyncio.get_running_loop().create_future()
+    connection._transport = None
+    connection.connection_lost(error)
+    with pytest.raises(Unreachable, match=text):
+        await response
 
 
 def test_header_names_are_in_lower_case() -> None:

@@ -255,6 +255,43 @@ async def test_a_late_renewal_does_not_undo_a_release() -> None:
     await asyncio.wait_for(task, 1.0)
 
 
+@pytest.mark.parametrize("spec", [None, lease_spec("")])
+@pytest.mark.parametrize("cancelled", [False, True])
+async def test_a_follower_that_exits_does_not_keep_the_lease(spec: dict[str, Any] | None, cancelled: bool) -> None:
+    """The update that takes it is under way, or was cut short after it had arrived: the holder is cleared again."""
+    server = LeaseServer(spec)
+    me = Contender(server)
+
+    async def slowly(request: Request) -> FakeResponse:
+        response = server.handle(request)
+        await asyncio.sleep(0.5 if request.method != "GET" else 0.0)
+        return response
+
+    server.override = lambda request: slowly(request)  # type: ignore[assignment, return-value]
+    task = me.start()
+    await asyncio.sleep(0.2)
+    assert server.spec is not None and ("me", False) == (server.spec["holderIdentity"], me.elector.may_write())
+    if cancelled:
+        await ended(task)
+    await me.elector.release()
+    assert "" == server.spec["holderIdentity"]
+    if not cancelled:
+        await asyncio.wait_for(task, 1.0)
+    assert LeaseAcquired not in map(type, me.events)
+
+
+async def test_a_follower_that_exits_seeks_the_lease_no_more() -> None:
+    """After its release nothing is sent, although the lease becomes free."""
+    server = LeaseServer(lease_spec("other"))
+    me = Contender(server)
+    task = me.start()
+    await asyncio.sleep(5.0)
+    await me.elector.release()
+    server.store(lease_spec(""))
+    await asyncio.wait_for(task, 5.0)
+    assert [(5.0, "")] == server.history
+
+
 async def test_a_release_has_an_end(caplog: pytest.LogCaptureFixture) -> None:
     """With a server that takes 4 s for everything, the release gives up after 5 s and says so; the lease will expire."""
     server = LeaseServer()

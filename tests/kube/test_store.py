@@ -60,6 +60,15 @@ def test_a_list_from_the_past_is_refused() -> None:
     assert (10, {"a"}) == (store.version, set(store.objects()))
 
 
+def test_an_object_read_beside_the_watch_counts_if_it_is_newer() -> None:
+    """One that the watch has overtaken changes nothing."""
+    store = filled_store(pod("a", 3))
+    assert None is store.upsert(pod("a", 2), 1.0)
+    assert None is store.upsert(pod("a", 3), 1.0)
+    assert PodUpserted(pod("a", 4), 1.0) == store.upsert(pod("a", 4), 1.0)
+    assert {"a": 4} == store.versions()
+
+
 def test_watch_events_become_events() -> None:
     """Added and modified objects are seen, deleted ones gone, and a bookmark only moves the version."""
     store = filled_store()

@@ -65,13 +65,13 @@ async def test_a_further_replica() -> None:
     """Written with the annotation, and only if nothing has changed since it was read."""
     server = Server(workload())
     assert SurgeDone("u1", 50.0) == await server.start()
-    metadata = {"resourceVersion": "7", "annotations": MARKS}
+    metadata = {"resourceVersion": "7", "labels": MARKS}
     assert {"web": {"metadata": metadata, "spec": {"replicas": 3}}} == server.patched
 
 
 async def test_a_further_replica_that_is_there_already() -> None:
     """After a lost answer it is not added twice."""
-    server = Server(workload(3, annotations=MARKS))
+    server = Server(workload(3, labels=MARKS))
     assert SurgeDone("u1", 50.0) == await server.start()
     assert {} == server.patched
 
@@ -100,7 +100,7 @@ HPA = {"items": [{"metadata": {"name": "h"}, "spec": {"scaleTargetRef": {"kind":
         (lambda: Server(workload(), resourcequotas=_quota(**{"requests.memory": "1Mi"})), "requests.memory", True),
         (lambda: Server(workload(), resourcequotas=_quota(**{"limits.cpu": "1m"})), "", False),
         (lambda: Server(workload(), resourcequotas=_quota(pods="many")), "cannot be read", False),
-        (lambda: Server(workload(annotations={SURGE: "u2"})), "another pod of it is being replaced", False),
+        (lambda: Server(workload(labels={SURGE: "u2"})), "another pod of it is being replaced", False),
         (lambda: Server(workload(ready=1)), "1 of its 2 replicas are ready", False),
         (lambda: Server(workload(generation=4)), "replicas are ready", False),
         (lambda: Server(Reply(0, error="cut")), "cannot be read: cut", False),
@@ -119,6 +119,13 @@ async def test_what_speaks_against_it(server: Callable[[], Server], reason: str,
         return
     assert isinstance(answer, SurgeFailed) and reason in answer.message and {} == found.patched
     assert (impossible, False) == (answer.impossible, answer.unknown)
+
+
+async def test_paused_moves() -> None:
+    """Nothing was read, so nothing is said of the workload."""
+    server = Server(Reply(0, error="moves are paused: maintenance", sent=False))
+    assert SurgeFailed("u1", "moves are paused: maintenance", 50.0) == await server.start()
+    assert {} == server.patched
 
 
 async def test_too_late() -> None:
@@ -149,23 +156,23 @@ async def test_the_outcome_of_the_write(reply: Reply, unknown: bool, impossible:
 
 
 async def test_the_replica_is_taken_back() -> None:
-    """The pod that is to leave is marked first; then the number is as before, without annotations."""
-    server = Server(workload(3, annotations=MARKS))
+    """The pod that is to leave is marked first; then the number is as before, without marks."""
+    server = Server(workload(3, labels=MARKS))
     assert SurgeDone("u1", 50.0, ended=True) == await server.end()
     assert ["web-x", "web"] == list(server.patched)
     assert str(-(1 << 31) + 1) == server.patched["web-x"]["metadata"]["annotations"][DELETION_COST]
-    removed = {"resourceVersion": "7", "annotations": {SURGE: None, SURGE_REPLICAS: None}}
+    removed = {"resourceVersion": "7", "labels": {SURGE: None, SURGE_REPLICAS: None}}
     assert {"metadata": removed, "spec": {"replicas": 2}} == server.patched["web"]
 
 
 async def test_somebody_scaled_meanwhile() -> None:
     """Their number stays."""
-    server = Server(workload(9, annotations=MARKS))
+    server = Server(workload(9, labels=MARKS))
     await server.end()
     assert "spec" not in server.patched["web"]
 
 
-@pytest.mark.parametrize("found", [workload(3), workload(3, annotations={SURGE: "u2"}), "gone"])
+@pytest.mark.parametrize("found", [workload(3), workload(3, labels={SURGE: "u2"}), "gone"])
 async def test_taking_it_back_twice_takes_it_back_once(found: Any) -> None:
     """Nor anything of another move; a workload that is gone needs nothing."""
     gone = Reply(404, b'{"kind": "Status", "reason": "NotFound"}')

@@ -22,7 +22,7 @@ class Deployments:
 
     async def send(self, request: Request) -> Reply:
         if request.method == "GET":
-            metadata = {"resourceVersion": str(self.version), "annotations": MARKS}
+            metadata = {"resourceVersion": str(self.version), "labels": MARKS}
             return Reply(200, json.dumps({"metadata": metadata, "spec": {"replicas": self.replicas}}).encode())
         if "/pods/" in request.path:
             return Reply(200, b"{}")

@@ -20,7 +20,7 @@ from trimtab.core.model.instructions import Bind, GetPod, Instruction, Preempt
 from trimtab.core.model.pod import Pod
 from trimtab.core.model.resources import CPU
 from trimtab.core.scheduling.controller import Scheduling
-from trimtab.core.scheduling.queue.queue import QueueState
+from trimtab.core.scheduling.queue.queued_pod import QueueState
 from trimtab.core.settings import Settings
 
 
@@ -119,7 +119,7 @@ def fingerprint(engine: Engine) -> str:
     """All that decisions depend on, as text."""
     scheduling = engine.controller(Scheduling)
     cluster, queue = engine.cluster, scheduling.queue
-    amounts = {name: cells.exact for name, cells in cluster.node_table.requested.items()}
+    amounts = {name: sorted(cells.exact.items()) for name, cells in cluster.node_table.requested.items()}
     return repr(
         (
             cluster.pods,
@@ -130,7 +130,9 @@ def fingerprint(engine: Engine) -> str:
             cluster.load.expected(CPU),
             queue.pods,
             sorted(queue._active),
-            sorted(queue._backoff),
+            sorted(queue._backoff._by_end),
+            sorted(queue._backoff._poppable),
+            sorted(queue._backoff._just_attempted),
             scheduling.bindings.by_uid,
             scheduling.requeuer.last_reported,
             cluster.pending_nominations,

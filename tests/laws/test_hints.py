@@ -24,7 +24,7 @@ from trimtab.core.model.pod import HostPort, Pod, PodSpec
 from trimtab.core.model.schedule_result import Placement
 from trimtab.core.model.taints import NO_SCHEDULE, Taint, Toleration
 from trimtab.core.scheduling.controller import Scheduling
-from trimtab.core.scheduling.queue.queue import QueueState
+from trimtab.core.scheduling.queue.queued_pod import QueueState
 
 NEVER_LATE = 1e9
 SPECS = (

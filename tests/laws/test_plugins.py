@@ -42,8 +42,8 @@ from trimtab.core.model.pod import Pod, PodSpec
 from trimtab.core.plugins.load_aware_scheduling.prod_usage import _Sums, is_prod, prod_usage
 from trimtab.laws import LAWS, cached_equals_fresh, independent_of_node_order, signature_is_complete
 
-OFTEN = settings(max_examples=100, deadline=None)
-STEP_BY_STEP = settings(max_examples=50, deadline=None)  # each example asks all profiles after each of its steps
+OFTEN = settings(max_examples=60, deadline=None)
+STEP_BY_STEP = settings(max_examples=30, deadline=None)  # each example asks all profiles after each of its steps
 
 RESOURCES: list[dict[str, object]] = [
     {"name": "cpu", "weight": 3},

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import json
+import re
 from pathlib import Path
 from subprocess import CompletedProcess
 
@@ -16,9 +17,12 @@ from tests.live.test_moves import HOT, LEDGER, QUICK, ended, records, reschedule
 from tests.live.test_moves import cluster as cluster
 from tests.live.test_moves import scheduler as scheduler
 from tools.controlplane.client import Document
+from tools.controlplane.objects import pod
 from tools.controlplane.process import Process
 
 pytestmark = [pytest.mark.live, pytest.mark.timeout(400)]
+# By its requests; and by their load, if the pods that took the room have been measured already.
+TAKEN = "skipped: (its scheduler would not place it on {target} any more|node {target} would be above|it would gain)"
 LEASE = "/apis/coordination.k8s.io/v1/namespaces/trimtab/leases"
 
 
@@ -52,6 +56,20 @@ def test_a_changed_pod_is_skipped(cluster: MeteredCluster, scheduler: Process, t
     done = run(cluster, "apply", str(tmp_path / "plan.json"), "--auto-approve")
     assert 2 == done.returncode, done.stderr
     assert f"{move['pod']}: skipped: there is no pod with its UID any more" in done.stdout
+    assert [] == records(cluster)
+
+
+def test_a_target_that_was_taken(cluster: MeteredCluster, scheduler: Process, tmp_path: Path) -> None:
+    """Other pods have filled all nodes since the plan was made: nothing is charged. A plan that is too old is not tried."""
+    move = planned(cluster, tmp_path / "plan.json")
+    others = [name for name in cluster.exporters.names if name != HOT]
+    cluster.rig.admin.create_many(pod(f"filler-{name}", cpu="7500m", nodeName=name) for name in others)
+    done = run(cluster, "apply", str(tmp_path / "plan.json"), "--auto-approve")
+    assert 2 == done.returncode, done.stderr
+    assert "Applied: 0 done, 1 skipped, 0 failed." in done.stdout
+    assert re.search(TAKEN.format(target=move["target"]), done.stdout), done.stdout
+    old = run(cluster, "apply", str(tmp_path / "plan.json"), "--auto-approve", "--max-age", "1s")
+    assert 1 == old.returncode and "1s" in old.stderr
     assert [] == records(cluster)
 
 

@@ -14,8 +14,9 @@ import pytest
 from msgspec.structs import replace
 
 from tests.live import trimtab_process
+from tests.live.account_client import Account, assert_refused, grant_too_much, labelled
 from tests.live.requires_controlplane import controlplane_or_skip
-from tools.controlplane.client import Client, Document
+from tools.controlplane.client import Document
 from tools.controlplane.objects import node
 from tools.controlplane.rig import Rig
 from trimtab.core.model.events import LabelDone, LabelFailed
@@ -29,7 +30,7 @@ pytestmark = pytest.mark.live
 NODE = "/api/v1/nodes/node"
 KEY = "pressure.trimtab.dev/cpu"
 POLICY = "/apis/admissionregistration.k8s.io/v1/validatingadmissionpolicies/trimtab-labeller"
-MERGE, STEPS = "application/merge-patch+json", "application/json-patch+json"
+ACCOUNT = "trimtab-labeller"
 SOFT = {"key": KEY, "effect": "PreferNoSchedule"}
 SOFT_TAINT = Taint(KEY, "", "PreferNoSchedule")
 FOREIGN = {"key": "gpu", "value": "yes", "effect": "NoSchedule"}
@@ -41,54 +42,18 @@ def rig() -> Iterator[Rig]:
     """One node with a foreign taint; the shipped account, with extra permissions."""
     with Rig(controlplane_or_skip()) as running:
         trimtab_process.install(running, "rbac.yaml", "components/labeller/labeller.yaml")
-        running.apply([_role(), _binding()])
+        grant_too_much(running, ACCOUNT, {"": ("nodes", "nodes/status")})
         yield running
-
-
-def _role() -> Document:
-    verbs = ["get", "list", "watch", "create", "update", "patch", "delete"]
-    rules = [{"apiGroups": [""], "resources": ["nodes", "nodes/status"], "verbs": verbs}]
-    return {
-        "apiVersion": "rbac.authorization.k8s.io/v1",
-        "kind": "ClusterRole",
-        "metadata": {"name": "too-much"},
-        "rules": rules,
-    }
-
-
-def _binding() -> Document:
-    subject = {"kind": "ServiceAccount", "name": "trimtab-labeller", "namespace": "trimtab"}
-    return {
-        "apiVersion": "rbac.authorization.k8s.io/v1",
-        "kind": "ClusterRoleBinding",
-        "metadata": {"name": "too-much"},
-        "roleRef": {"apiGroup": "rbac.authorization.k8s.io", "kind": "ClusterRole", "name": "too-much"},
-        "subjects": [subject],
-    }
-
-
-class Account:
-    """A client with the labeller's account."""
-
-    def __init__(self, rig: Rig) -> None:
-        token = rig.service_account_token("trimtab", "trimtab-labeller")
-        port = int(rig.url.rpartition(":")[2])
-        self.client = Client(port, rig.credentials.tls(), {"Authorization": f"Bearer {token}"})
-
-    def patches(self, change: Any, path: str = NODE) -> tuple[int, str]:
-        content = STEPS if isinstance(change, list) else MERGE
-        status, answer = self.client.raw("PATCH", path, json.dumps(change).encode(), content)
-        return status, json.loads(answer).get("message", "")
 
 
 @pytest.fixture(scope="module")
 def account(rig: Rig) -> Iterator[Account]:
     """Waits until the policy is in force, which takes a moment."""
-    made = Account(rig)
+    made = Account(rig, ACCOUNT)
     rig.admin.create(node("probe"))
     values = count()  # what is there already may be sent again
     trimtab_process.wait_for(
-        lambda: made.patches(labelled(probe=str(next(values))), "/api/v1/nodes/probe")[0] == 403,
+        lambda: made.patches("/api/v1/nodes/probe", labelled(probe=str(next(values))))[0] == 403,
         60,
         "the policy in force",
     )
@@ -101,10 +66,6 @@ def clean(rig: Rig) -> None:
     """Reset the node before each test."""
     rig.admin.raw("DELETE", NODE)
     rig.admin.create(node("node", labels=LABELS, taints=[FOREIGN]))
-
-
-def labelled(**labels: str | None) -> Document:
-    return {"metadata": {"labels": labels}}
 
 
 OWN: list[Any] = [
@@ -120,7 +81,7 @@ OWN: list[Any] = [
 @pytest.mark.parametrize("change", OWN, ids=["label", "taint", "both"])
 def test_its_own_keys_are_allowed(account: Account, rig: Rig, change: Any) -> None:
     """A label and a soft taint with its prefix can be added; foreign ones stay."""
-    assert (200, "") == account.patches(change)
+    assert (200, "") == account.patches(NODE, change)
     assert FOREIGN in rig.admin.get(NODE)["spec"]["taints"]
     assert LABELS.items() <= rig.admin.get(NODE)["metadata"]["labels"].items()
 
@@ -133,7 +94,7 @@ def test_its_own_keys_can_be_removed(account: Account, rig: Rig) -> None:
         {"op": "remove", "path": "/spec/taints/1"},
         {"op": "remove", "path": "/metadata/labels/pressure.trimtab.dev~1cpu"},
     ]
-    assert (200, "") == account.patches(steps)
+    assert (200, "") == account.patches(NODE, steps)
     found = rig.admin.get(NODE)
     assert ([FOREIGN], False) == (found["spec"]["taints"], KEY in found["metadata"]["labels"])
 
@@ -161,11 +122,7 @@ REFUSED: dict[str, tuple[Any, str]] = {
 def test_everything_else_is_forbidden(account: Account, rig: Rig, case: str) -> None:
     """Another label, a foreign or hard taint, a cordon, an annotation: 403, and the node is unchanged."""
     change, words = REFUSED[case]
-    before = rig.admin.get(NODE)
-    status, message = account.patches(change)
-    assert (403, True) == (status, words in message), message
-    after = rig.admin.get(NODE)
-    assert before["metadata"]["resourceVersion"] == after["metadata"]["resourceVersion"]
+    assert_refused(account, rig, NODE, change, words)
 
 
 def sends(account: Account, instruction: LabelNode) -> tuple[int, LabelDone | LabelFailed]:
@@ -215,9 +172,9 @@ def test_an_outdated_patch_changes_nothing(account: Account, rig: Rig, case: str
 def test_the_status_cannot_be_changed(account: Account, rig: Rig) -> None:
     """Neither by its subresource, nor with a patch of the node, where the server drops it."""
     change = {"status": {"capacity": {"cpu": "1000"}}}
-    status, message = account.patches(change, f"{NODE}/status")
+    status, message = account.patches(f"{NODE}/status", change)
     assert (403, True) == (status, "not their status" in message)
-    account.patches({**change, **labelled(**{KEY: "high"})})
+    account.patches(NODE, {**change, **labelled(**{KEY: "high"})})
     assert "8" == rig.admin.get(NODE)["status"]["capacity"]["cpu"]
 
 
@@ -297,10 +254,12 @@ def test_the_legacy_label_if_the_policy_allows_it(rig: Rig, account: Account) ->
     variables = rig.admin.get(POLICY)["spec"]["variables"]
     allowed = [{**each, "expression": "true"} if each["name"] == "legacy" else each for each in variables]
     rig.admin.patch(POLICY, {"spec": {"variables": allowed}})
-    trimtab_process.wait_for(lambda: account.patches(labelled(status="presure"))[0] == 200, 60, "the policy changed")
-    assert 403 == account.patches(labelled(status="fine"))[0]
-    assert 200 == account.patches(labelled(status=None))[0]
+    trimtab_process.wait_for(
+        lambda: account.patches(NODE, labelled(status="presure"))[0] == 200, 60, "the policy changed"
+    )
+    assert 403 == account.patches(NODE, labelled(status="fine"))[0]
+    assert 200 == account.patches(NODE, labelled(status=None))[0]
     assert "ok" == dry_run_finding(rig, *old_rules(rig))["severity"]
     rig.admin.patch(NODE, labelled(status="maintenance"))
     time.sleep(0.1)
-    assert [403, 403] == [account.patches(labelled(status=value))[0] for value in ("presure", None)]
+    assert [403, 403] == [account.patches(NODE, labelled(status=value))[0] for value in ("presure", None)]

@@ -14,19 +14,18 @@ import pytest
 
 from tests.live import trimtab_process
 from tests.live.reflector_harness import run_blocking, wait_until
-from tools.controlplane.client import ApiError
+from tests.live.trimtab_process import LEASE
 from tools.controlplane.rig import Rig
 from trimtab.config.configuration import LeaderElection
 from trimtab.core.model.events import Event, LeaseAcquired, LeaseLost
 from trimtab.kube.credentials import Credentials, find_credentials
 from trimtab.kube.credentials.kubeconfig import ClusterConfig, UserConfig
-from trimtab.kube.lease import LeaderElector
+from trimtab.kube.lease import LeaderElector, lead
 from trimtab.kube.preflight import PreflightError, check_access
 from trimtab.kube.transport import PooledTransport
 from trimtab.wire.requests import NODES, PODS, Request, list_request
 
 pytestmark = pytest.mark.live
-LEASE = "/apis/coordination.k8s.io/v1/namespaces/trimtab/leases/trimtab"
 QUICK = LeaderElection(lease_duration=3.0, renew_deadline=2.0, retry_period=0.5)
 
 
@@ -40,10 +39,7 @@ def kubeconfig(rig: Rig) -> Path:
 @pytest.fixture(autouse=True)
 def no_lease(rig: Rig) -> None:
     """Every test begins without a lease."""
-    try:
-        rig.admin.delete(LEASE)
-    except ApiError as error:
-        assert error.status == 404
+    trimtab_process.delete_lease(rig)
 
 
 @dataclass
@@ -63,7 +59,7 @@ class Replica:
         pass
 
     def start(self) -> None:
-        self.task = asyncio.create_task(self.elector.run(self.said.append, self.prepare, time.time))
+        self.task = asyncio.create_task(lead(self.elector, self.said.append, self.prepare, time.time))
 
     async def crash(self) -> None:
         """Stop without a word to anybody."""

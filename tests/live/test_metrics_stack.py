@@ -14,6 +14,7 @@ from tests.live import trimtab_process
 from tests.live.metering.exporters import Exporters
 from tests.live.metering.machine import GIB
 from tests.live.metering.metered_cluster import MeteredCluster
+from tests.live.node_accounting import parse_quantity
 from tests.live.requires_controlplane import controlplane_or_skip
 from tools.controlplane.client import Document
 from tools.controlplane.credentials import Credentials
@@ -157,7 +158,5 @@ def node_usage(items: list[Document]) -> dict[str, tuple[float, int]]:
 
 
 def amounts(usage: Document) -> tuple[float, int]:
-    """Cores to a tenth, and bytes, from the formats that metrics-server uses."""
-    cpu, memory = usage["cpu"], usage["memory"]
-    units = {"Ki": 1 << 10, "Mi": 1 << 20, "Gi": GIB}
-    return round(float(cpu.removesuffix("n")) / 1e9, 1), int(memory[:-2]) * units[memory[-2:]]
+    """Cores to a tenth, and bytes."""
+    return round(float(parse_quantity(usage["cpu"])), 1), int(parse_quantity(usage["memory"]))

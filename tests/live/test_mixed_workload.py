@@ -46,12 +46,12 @@ def trimtab(rig: Rig) -> Process:
     return trimtab_process.start(rig)
 
 
-@pytest.mark.parametrize("scheduler", [kube_scheduler, trimtab])
+@pytest.mark.parametrize("scheduler", [pytest.param(kube_scheduler, marks=pytest.mark.soak), trimtab])
 def test_mixed_workload(scheduler: Callable[[Rig], Process]) -> None:
     """Every schedulable pod is bound without violations, no other is, and none is preempted."""
     early, late = list(from_the_start()), list(after_the_others())
     schedulable = {full_name(pod) for pod in schedulable_pods()}
-    with Rig(controlplane_or_skip(), controllers=[BINDER], audited=False, gogc=400) as rig:
+    with Rig(controlplane_or_skip(), controllers=[BINDER], audited=False) as rig:
         create_cluster(rig)
         process = scheduler(rig)
         try:

@@ -5,9 +5,11 @@ The verdict is the audit log's (`eviction_checker.py`), over all processes of a 
 
 from __future__ import annotations
 
+import json
 import time
 from collections.abc import Iterator
 from contextlib import contextmanager
+from random import Random
 from typing import Any
 
 import pytest
@@ -15,12 +17,12 @@ import pytest
 from tests.live import trimtab_process
 from tests.live.binding_webhook import BindingWebhook
 from tests.live.eviction_checker import EvictionReport, check_evictions
-from tests.live.losing_proxy import LosingProxy
+from tests.live.fault_proxy import Fault, FaultProxy
 from tests.live.metering import load_scenario as stage
 from tests.live.metering.metered_cluster import MeteredCluster
 from tests.live.metering.pod_usage_feed import PodUsageFeed
 from tests.live.requires_controlplane import controlplane_or_skip
-from tests.live.test_moves import HOT, LEDGER, QUICK, ROLE, ReadyCount, app, cordon, ended, records
+from tests.live.test_moves import HOT, LEDGER, QUICK, ROLE, ReadyCount, app, cordon, ended, is_ready, records
 from tools.controlplane.client import Document
 from tools.controlplane.process import Process
 from tools.controlplane.rig import WORKLOADS
@@ -144,6 +146,21 @@ def test_killed_after_each_eviction(cluster: MeteredCluster, hot: int) -> None:
     assert () == found.violations and 1 <= len(found.evictions) <= MOVES  # a slow machine gets to fewer
 
 
+@pytest.mark.soak
+@pytest.mark.timeout(1200)
+def test_killed_at_random_moments_for_ten_minutes(cluster: MeteredCluster, hot: int) -> None:
+    """B3: started again each time; whatever it was doing, the budget holds in every window, and pods are moved."""
+    chance, deadline, kills = Random(3), time.monotonic() + 600, 0
+    budgets = {"cluster": {"moves": MOVES, "within": "2m"}}
+    while time.monotonic() < deadline:
+        with rescheduler(cluster, f"crash-{kills}", *NO_ELECTION, budgets=budgets):
+            time.sleep(chance.uniform(3.0, 20.0))
+        kills += 1
+    found = check_evictions(cluster.rig.audit_events()[hot:], ACCOUNT, MOVES, 120.0, COOLDOWN)
+    print(f"{kills} kills, {len(found.evictions)} evictions")
+    assert () == found.violations and len(found.evictions) > MOVES
+
+
 def test_two_without_election(cluster: MeteredCluster, hot: int) -> None:
     """Both believe that they lead: the ledger decides, and of their writes some are refused."""
     with rescheduler(cluster, "one", *NO_ELECTION) as one, rescheduler(cluster, "two", *NO_ELECTION) as two:
@@ -196,13 +213,62 @@ def test_answers_that_are_lost(cluster: MeteredCluster, hot: int) -> None:
     """The first update of the ledger, the first eviction: each took effect once, and counts once; what was evicted is
     followed by what the watch shows."""
     ledger = "PUT /api/v1/namespaces/trimtab/configmaps/trimtab-moves"
-    with LosingProxy(cluster.rig, eviction="POST /api/v1/namespaces/default/pods/.*/eviction", ledger=ledger) as proxy:
+    eviction = "POST /api/v1/namespaces/default/pods/.*/eviction"
+    with FaultProxy(cluster.rig) as proxy:
+        proxy.inject(Fault("eviction", eviction, lose=True, times=1), Fault("ledger", ledger, lose=True, times=1))
         account = cluster.rig.service_account_kubeconfig("trimtab", "trimtab-rescheduler")
         with rescheduler(cluster, "losing", "--kubeconfig", str(proxy.kubeconfig(account))) as process:
-            trimtab_process.wait_for(lambda: proxy.lost.total() == 2, 90, "lost answers", process)
+            trimtab_process.wait_for(lambda: proxy.hits.total() == 2, 90, "lost answers", process)
             trimtab_process.wait_for(lambda: ended(cluster), 60, "a move", process)
     found = verdict(cluster, hot)
     assert () == found.violations and 1 <= len(found.evictions) <= MOVES
+
+
+def test_an_eviction_that_is_delivered_twice(cluster: MeteredCluster, hot: int) -> None:
+    """At once, and when a new pod of the same name runs: the UID keeps that from being evicted, and one move was charged."""
+    protect(cluster)
+    first = run_stateful(cluster, "twin")
+    with FaultProxy(cluster.rig) as proxy:
+        proxy.inject(Fault("eviction", "POST /api/v1/namespaces/default/pods/.*/eviction", twice=True, times=1))
+        account = cluster.rig.service_account_kubeconfig("trimtab", "trimtab-rescheduler")
+        with rescheduler(cluster, "doubled", "--kubeconfig", str(proxy.kubeconfig(account))) as process:
+            trimtab_process.wait_for(lambda: ended(cluster), 90, "a move", process)
+    found, second = verdict(cluster, hot), uid_of(cluster, "twin-0")
+    assert 1 == proxy.hits["eviction"] and 2 == len(found.answers) and 1 == len(records(cluster))
+    assert {first} == {each.uid for each in found.evictions} and second not in ("", first)
+    sent = next(each for each in cluster.rig.audit_events()[hot:] if each["objectRef"].get("subresource") == "eviction")
+    assert 409 == cluster.rig.admin.raw("POST", sent["requestURI"], json.dumps(sent["requestObject"]).encode())[0]
+    assert second == uid_of(cluster, "twin-0")
+    cluster.rig.admin.delete("/apis/apps/v1/namespaces/default/statefulsets/twin")
+
+
+def protect(cluster: MeteredCluster) -> None:
+    """All pods that run ask to stay."""
+    for each in trimtab_process.pods(cluster.rig):
+        path = f"/api/v1/namespaces/default/pods/{each['metadata']['name']}"
+        cluster.rig.admin.patch(path, {"metadata": {"annotations": {"trimtab.dev/evict": "never"}}})
+
+
+def uid_of(cluster: MeteredCluster, name: str) -> str:
+    """Of the ready pod of this name."""
+    ready = {
+        each["metadata"]["name"]: each["metadata"]["uid"]
+        for each in trimtab_process.pods(cluster.rig)
+        if is_ready(each)
+    }
+    return ready.get(name, "")
+
+
+def run_stateful(cluster: MeteredCluster, name: str) -> str:
+    """The UID of the one pod of a new StatefulSet, on the hot node."""
+    for node in cluster.exporters.names:
+        cordon(cluster, node, node != HOT)
+    deployment = app(name)
+    cluster.rig.admin.create({**deployment, "kind": "StatefulSet", "spec": {**deployment["spec"], "serviceName": name}})
+    trimtab_process.wait_for(lambda: uid_of(cluster, f"{name}-0"), 60, "a pod")
+    for node in cluster.exporters.names:
+        cordon(cluster, node, False)
+    return uid_of(cluster, f"{name}-0")
 
 
 def test_killed_while_a_workload_has_a_further_replica(cluster: MeteredCluster, hot: int) -> None:
@@ -224,7 +290,7 @@ def test_killed_while_a_workload_has_a_further_replica(cluster: MeteredCluster, 
 def surges(cluster: MeteredCluster) -> list[bool]:
     """For each Deployment whether it has a further replica for a move."""
     found = cluster.rig.admin.list(DEPLOYMENTS)
-    return ["trimtab.dev/surge-for" in each["metadata"].get("annotations", {}) for each in found]
+    return ["trimtab.dev/surge-for" in each["metadata"].get("labels", {}) for each in found]
 
 
 def under_way(cluster: MeteredCluster) -> list[str]:

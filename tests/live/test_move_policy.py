@@ -6,13 +6,13 @@ import asyncio
 import json
 from collections.abc import Iterator
 from itertools import count
-from typing import Any
 
 import pytest
 
 from tests.live import trimtab_process
+from tests.live.account_client import STRATEGIC, Account, annotated, assert_refused, grant_too_much, labelled
 from tests.live.requires_controlplane import controlplane_or_skip
-from tools.controlplane.client import Client, Document
+from tools.controlplane.client import Document
 from tools.controlplane.objects import node, pod
 from tools.controlplane.rig import Rig
 from trimtab.core.model.events import ResizeDone, SurgeDone
@@ -23,8 +23,7 @@ from trimtab.core.rescheduling.remedies import HOT_TAINT
 from trimtab.kube.resize import resize_pod
 from trimtab.kube.surge import end_surge, start_surge
 from trimtab.wire.ledger import write_ledger_request
-from trimtab.wire.outcomes import Reply
-from trimtab.wire.requests import Request, evict_request, label_request, pod_status_request
+from trimtab.wire.requests import evict_request, label_request, pod_status_request
 from trimtab.wire.surge import DELETION_COST, SURGE, SURGE_REPLICAS
 
 pytestmark = pytest.mark.live
@@ -33,7 +32,11 @@ NAMESPACE = "default"
 PODS, APPS = f"/api/v1/namespaces/{NAMESPACE}/pods", f"/apis/apps/v1/namespaces/{NAMESPACE}"
 NODE, POD, MAPS = "/api/v1/nodes/node", f"{PODS}/web", "/api/v1/namespaces/trimtab/configmaps"
 POLICIES = "/apis/admissionregistration.k8s.io/v1/validatingadmissionpolicies"
-MERGE, STRATEGIC = "application/merge-patch+json", "application/strategic-merge-patch+json"
+ACCOUNT = "trimtab-rescheduler"
+TOO_MUCH = {
+    "": ("nodes", "nodes/status", "pods", "pods/status", "pods/resize", "pods/binding", "pods/exec", "configmaps"),
+    "apps": tuple(f"{kind}{part}" for kind in ("deployments", "replicasets") for part in ("", "/scale", "/status")),
+}
 WORKLOADS = {"Deployment": f"{APPS}/deployments/web", "ReplicaSet": f"{APPS}/replicasets/web"}
 SOFT = {"key": HOT_TAINT.key, "effect": HOT_TAINT.effect}
 FOREIGN = {"key": "gpu", "value": "yes", "effect": "NoSchedule"}
@@ -60,66 +63,14 @@ def rig() -> Iterator[Rig]:
     with Rig(controlplane_or_skip()) as running:
         parts = ("rescheduler.yaml", "policies.yaml")
         trimtab_process.install(running, "rbac.yaml", *(f"components/rescheduler/{part}" for part in parts))
-        running.apply([_role(), _binding()])
+        grant_too_much(running, ACCOUNT, TOO_MUCH)
         yield running
-
-
-def _role() -> Document:
-    verbs = ["get", "list", "watch", "create", "update", "patch", "delete"]
-    core = ["nodes", "nodes/status", "pods", "pods/status", "pods/resize", "pods/binding", "pods/exec", "configmaps"]
-    workloads = [f"{kind}{part}" for kind in ("deployments", "replicasets") for part in ("", "/scale", "/status")]
-    rules = [
-        {"apiGroups": [""], "resources": core, "verbs": verbs},
-        {"apiGroups": ["apps"], "resources": workloads, "verbs": verbs},
-    ]
-    return {
-        "apiVersion": "rbac.authorization.k8s.io/v1",
-        "kind": "ClusterRole",
-        "metadata": {"name": "too-much"},
-        "rules": rules,
-    }
-
-
-def _binding() -> Document:
-    subject = {"kind": "ServiceAccount", "name": "trimtab-rescheduler", "namespace": "trimtab"}
-    return {
-        "apiVersion": "rbac.authorization.k8s.io/v1",
-        "kind": "ClusterRoleBinding",
-        "metadata": {"name": "too-much"},
-        "roleRef": {"apiGroup": "rbac.authorization.k8s.io", "kind": "ClusterRole", "name": "too-much"},
-        "subjects": [subject],
-    }
-
-
-class Account:
-    """A client with the rescheduler's account."""
-
-    def __init__(self, rig: Rig) -> None:
-        token = rig.service_account_token("trimtab", "trimtab-rescheduler")
-        port = int(rig.url.rpartition(":")[2])
-        self.client = Client(port, rig.credentials.tls(), {"Authorization": f"Bearer {token}"})
-
-    def asks(self, method: str, path: str, body: Any = None, content: str = "application/json") -> tuple[int, str]:
-        sent = None if body is None else json.dumps(body).encode()
-        status, answer = self.client.raw(method, path, sent, content)
-        return status, json.loads(answer).get("message", "")
-
-    def patches(self, path: str, change: Document, content: str = MERGE) -> tuple[int, str]:
-        return self.asks("PATCH", path, change, content)
-
-    async def send(self, request: Request) -> Reply:
-        """As the rescheduler sends it."""
-        status, answer = self.client.raw(request.method, request.path, request.body, request.content_type)
-        return Reply(status, answer)
-
-    def sends(self, request: Request) -> int:
-        return asyncio.run(self.send(request)).status
 
 
 @pytest.fixture(scope="module")
 def account(rig: Rig) -> Iterator[Account]:
     """Waits until each policy is in force, which takes a moment."""
-    made, values = Account(rig), count()
+    made, values = Account(rig, ACCOUNT), count()
     rig.admin.create(node("probe"))
     rig.admin.create(pod("probe", nodeName="probe"))
     rig.admin.create({"apiVersion": "v1", "kind": "ConfigMap", "metadata": {"name": "probe", "namespace": "trimtab"}})
@@ -147,17 +98,8 @@ def clean(rig: Rig) -> None:
     rig.admin.create(resizable_pod())
 
 
-def labelled(**labels: str | None) -> Document:
-    return {"metadata": {"labels": labels}}
-
-
-def annotated(**annotations: str | None) -> Document:
-    return {"metadata": {"annotations": annotations}}
-
-
-def surge(replicas: int, mark: str = "3", **annotations: str) -> Document:
-    marks = {SURGE: "uid", SURGE_REPLICAS: mark, **annotations}
-    return {"metadata": {"annotations": marks}, "spec": {"replicas": replicas}}
+def surge(replicas: int, mark: str = "3", **labels: str) -> Document:
+    return {**labelled(**{SURGE: "uid", SURGE_REPLICAS: mark, **labels}), "spec": {"replicas": replicas}}
 
 
 # --- what a move takes
@@ -174,7 +116,7 @@ def test_a_replica_is_added_and_taken_back(account: Account, rig: Rig, kind: str
     ended = asyncio.run(end_surge(EndSurge("uid", NAMESPACE, kind, "web", "web"), account.send, float))
     assert SurgeDone("uid", 0.0, ended=True) == ended
     found = rig.admin.get(path)
-    assert (3, {"note": "theirs"}) == (found["spec"]["replicas"], found["metadata"]["annotations"])
+    assert (3, {"team": "a"}) == (found["spec"]["replicas"], found["metadata"]["labels"])
     assert DELETION_COST in rig.admin.get(POD)["metadata"]["annotations"]
 
 
@@ -222,16 +164,16 @@ def test_the_ledger_is_written(account: Account, rig: Rig) -> None:
 # --- everything else
 
 ONE_REPLICA = "may only add one replica"
-OTHER_FIELDS = "only change the replicas and annotations"
+OTHER_FIELDS = "only change the replicas and labels"
 REFUSED_WORKLOADS: dict[str, tuple[Document, str]] = {
     "two replicas more": (surge(5), ONE_REPLICA),
     "one less": (surge(2), ONE_REPLICA),
     "none": ({"spec": {"replicas": 0}}, ONE_REPLICA),
     "one more without the marks": ({"spec": {"replicas": 4}}, ONE_REPLICA),
     "another number before": (surge(4, "9"), ONE_REPLICA),
-    "another annotation": (surge(4, note="ours"), "may only change the annotations"),
-    "an annotation gone": (annotated(note=None), "may only change the annotations"),
-    "a label": (labelled(team="b"), OTHER_FIELDS),
+    "another label": (surge(4, team="b"), "may only change the labels"),
+    "a label gone": (labelled(team=None), "may only change the labels"),
+    "an annotation": (annotated(note="ours"), OTHER_FIELDS),
     "an owner": ({"metadata": {"finalizers": ["example.com/never"]}}, OTHER_FIELDS),
     "the image": ({"spec": {"template": {"spec": {"containers": [{"name": "main", "image": "evil"}]}}}}, OTHER_FIELDS),
     "the readiness time": ({"spec": {"minReadySeconds": 9}}, OTHER_FIELDS),
@@ -251,7 +193,7 @@ def test_no_second_replica(account: Account, rig: Rig) -> None:
     path = WORKLOADS["Deployment"]
     assert (200, "") == account.patches(path, surge(4))
     assert_refused(account, rig, path, surge(5, "4"), ONE_REPLICA)
-    ended: Document = {"metadata": {"annotations": {SURGE: None, SURGE_REPLICAS: None}}, "spec": {"replicas": 2}}
+    ended: Document = {**labelled(**{SURGE: None, SURGE_REPLICAS: None}), "spec": {"replicas": 2}}
     assert_refused(account, rig, path, ended, ONE_REPLICA)
 
 
@@ -366,11 +308,3 @@ def test_the_expressions_fit_the_kinds(rig: Rig, account: Account) -> None:
     ours = [each for each in rig.admin.list(POLICIES) if each["metadata"]["name"].startswith("trimtab-rescheduler")]
     assert 4 == len(ours)
     assert [] == [each["status"]["typeChecking"] for each in ours if each.get("status", {}).get("typeChecking")]
-
-
-def assert_refused(account: Account, rig: Rig, path: str, change: Document, words: str, content: str = MERGE) -> None:
-    """403 with these words, and the object is unchanged."""
-    before = rig.admin.get(path)["metadata"]["resourceVersion"]
-    status, message = account.patches(path, change, content)
-    assert (403, True) == (status, words in message), message
-    assert before == rig.admin.get(path)["metadata"]["resourceVersion"]

@@ -1,12 +1,19 @@
 """The API server crashes during a batch; Trimtab continues by itself when it is back."""
 
+import time
+from pathlib import Path
+
 import pytest
 import yaml
 
 from tests.live import trimtab_process
 from tests.live.audit_checker import grants
 from tests.live.binding_webhook import BindingWebhook
+from tests.live.requires_controlplane import controlplane_or_skip
+from tests.serve.exposition import Exposition
+from tools.controlplane.client import Document
 from tools.controlplane.objects import node, pod
+from tools.controlplane.process import Process
 from tools.controlplane.rig import Rig
 
 pytestmark = pytest.mark.live
@@ -50,6 +57,54 @@ def test_the_api_server_crashes_during_a_batch(rig: Rig) -> None:
 def _series(rig: Rig) -> bool:
     """The huge pod failed more than once: its Event has become a series, which needs permission to patch it."""
     return any(event.get("series") for event in rig.admin.list("/apis/events.k8s.io/v1/namespaces/default/events"))
+
+
+@pytest.mark.soak
+@pytest.mark.timeout(1800)
+def test_the_api_server_crashes_at_size() -> None:
+    """F1: with 5,000 nodes, when half of 50,000 pods are bound: the rest follows, and memory is at most twice as large."""
+    with Rig(controlplane_or_skip()) as rig:
+        trimtab_process.install(rig, "rbac.yaml")
+        rig.admin.create_many(node(f"node-{i}", cpu="32", memory="64Gi") for i in range(5_000))
+        unlimited = {"qps": 5_000, "burst": 10_000}
+        trimtab = trimtab_process.start(rig, profiles=[trimtab_process.WITHOUT_OPTIONAL], clientConnection=unlimited)
+        try:
+            trimtab_process.wait_for(lambda: trimtab_process.is_ready(trimtab), 60, "ready", trimtab)
+            rig.admin.create_many(pod(f"pod-{i}", scheduler=trimtab_process.SCHEDULER) for i in range(25_000))
+            trimtab_process.wait_for(lambda: _bound(trimtab) >= 25_000, 300, "half are bound", trimtab)
+            steady = _resident(trimtab)
+            rig.admin.create_many(pod(f"late-{i}", scheduler=trimtab_process.SCHEDULER) for i in range(25_000))
+            before = _bound(trimtab)
+            rig.kill_apiserver()
+            assert before < 50_000, "the outage came too late to disturb anything"
+            rig.start_apiserver()
+            began, most = time.monotonic(), steady
+            while _unbound(rig) and time.monotonic() < began + 300:
+                most = max(most, _resident(trimtab))
+            print(f"bound before {before}, all after {time.monotonic() - began:.0f} s, {steady} → {most} MiB")
+            assert [] == _unbound(rig)
+            assert trimtab.running()
+            assert most <= 2 * steady
+        finally:
+            trimtab.terminate()
+        verdict = trimtab_process.check_audit_log(rig)
+        assert [] == [each for each in verdict.violations if not each.startswith("refused with 403")]
+
+
+def _bound(trimtab: Process) -> float:
+    """How many pods it has bound, by its own count."""
+    attempts = Exposition(trimtab_process.page(trimtab, "/metrics")[1]).families["scheduler_schedule_attempts_total"]
+    return sum(each.value for each in attempts.samples if each.labels["result"] == "scheduled")
+
+
+def _unbound(rig: Rig) -> list[Document]:
+    return rig.admin.list("/api/v1/pods?fieldSelector=spec.nodeName%3D")
+
+
+def _resident(trimtab: Process) -> int:
+    """MiB."""
+    status = Path(f"/proc/{trimtab.pid}/status").read_text().splitlines()
+    return next(int(line.split()[1]) for line in status if line.startswith("VmRSS")) >> 10
 
 
 def test_the_lease_of_kube_scheduler_is_shared_with_it(rig: Rig) -> None:

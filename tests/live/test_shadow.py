@@ -147,9 +147,9 @@ def test_the_report_so_far(rig: Rig) -> None:
     config = trimtab_process.write_config(rig, "asked", profiles=[STOCK])
     reader, log = install_reader(rig), rig.workspace / "asked.log"
     process = start_command(
-        rig, "asked.log", "shadow", "--policy", str(config), "--kubeconfig", str(reader), "--for", "12s"
+        rig, "asked.log", "shadow", "--policy", str(config), "--kubeconfig", str(reader), "--for", "25s"
     )
-    time.sleep(5.0)
+    time.sleep(12.0)  # before it listens to the signal, the signal would end it
     schedule(rig, "asked", 2)
     os.kill(process.pid, signal.SIGUSR1)
     trimtab_process.wait_for(lambda: "pods decided" in log.read_text(), 10, "a table", process)

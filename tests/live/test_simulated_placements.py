@@ -48,7 +48,7 @@ SIZES = (64, 160, 300, 512, 1000)  # MiB
 
 def test_500_pods_of_many_kinds(tmp_path: Path) -> None:
     """With the stock profile every pod is on the same node in the simulator as live, or pending in both."""
-    with Rig(controlplane_or_skip(), controllers=[BINDER], audited=False, gogc=400) as rig:
+    with Rig(controlplane_or_skip(), controllers=[BINDER], audited=False) as rig:
         create_cluster(rig)
         trimtab_process.install(rig)
         trimtab_process.wait_for(lambda: not unbound_claims(rig), 60, "bound claims", rig.controller_manager)

@@ -11,15 +11,17 @@ from http.client import HTTPConnection
 from pathlib import Path
 
 from tests.live.audit_checker import Report, check_audit
-from tools.controlplane.client import Document
+from tools.controlplane.client import ApiError, Document
 from tools.controlplane.process import Process, free_port
 from tools.controlplane.rig import Rig
 
 ROOT = Path(__file__).resolve().parents[2]
+PYTHONPATH = f"{ROOT / 'src'}:{ROOT}"
 ACCOUNT = "system:serviceaccount:trimtab:trimtab"
 SCHEDULER = "trimtab"
+LEASE = "/apis/coordination.k8s.io/v1/namespaces/trimtab/leases/trimtab"
 # What the default profile needs, and the plugins to disable if only the first file is applied.
-ROLES = ("rbac.yaml", "rbac-volumes.yaml", "rbac-preemption.yaml")
+ROLES = ("rbac.yaml", "rbac-volumes.yaml", "rbac-preemption.yaml", "policies.yaml")
 OPTIONAL = ("VolumeRestrictions", "NodeVolumeLimits", "VolumeBinding", "VolumeZone", "DefaultPreemption")
 WITHOUT_OPTIONAL = {
     "schedulerName": SCHEDULER,
@@ -56,11 +58,20 @@ def launch(
     rig: Rig, config: Path, name: str = "trimtab", *flags: str, namespace: str = "trimtab", account: str = "trimtab"
 ) -> Process:
     """Start `trimtab run --config FILE` with only the permissions that were installed, and further flags."""
+    return launch_as(rig, rig.service_account_kubeconfig(namespace, account), config, name, *flags)
+
+
+def launch_as(rig: Rig, kubeconfig: Path, config: Path, name: str, *flags: str) -> Process:
+    """The same with this kubeconfig."""
     url = f"http://127.0.0.1:{free_port()}"
-    kubeconfig = rig.service_account_kubeconfig(namespace, account)
+    command = run_command(config, kubeconfig, url, name, *flags)
+    return Process(command, rig.workspace / f"{name}.log", {"PYTHONPATH": PYTHONPATH}, url)
+
+
+def run_command(config: Path, kubeconfig: Path, url: str, name: str, *flags: str) -> list[str]:
+    """`trimtab run` that serves its pages there."""
     command = [sys.executable, "-m", "trimtab", "run", "--config", str(config), "--kubeconfig", str(kubeconfig)]
-    command += ["--serve", url.removeprefix("http://"), "--identity", name, *flags]
-    return Process(command, rig.workspace / f"{name}.log", {"PYTHONPATH": f"{ROOT / 'src'}:{ROOT}"}, url)
+    return [*command, "--serve", url.removeprefix("http://"), "--identity", name, *flags]
 
 
 def trimtab(*arguments: str) -> str:
@@ -107,6 +118,14 @@ def bound(rig: Rig, namespace: str = "default") -> dict[str, str]:
     return {
         pod["metadata"]["name"]: pod["spec"]["nodeName"] for pod in pods(rig, namespace) if pod["spec"].get("nodeName")
     }
+
+
+def delete_lease(rig: Rig) -> None:
+    """Nobody leads any more; without a lease nothing is done."""
+    try:
+        rig.admin.delete(LEASE)
+    except ApiError as error:
+        assert error.status == 404
 
 
 def check_audit_log(rig: Rig) -> Report:

@@ -233,6 +233,13 @@ def api_server() -> Iterator[AlertCase]:
     yield AlertCase("TrimtabBindFailures", "20m", {unknown: "0x5 1x30"})
     yield AlertCase("TrimtabBindFailures", "20m", {conflict: "0+6x30", unknown: "0x30"})
 
+    refused = f"trimtab_binds_refused_in_a_row{{{A}}}"
+    text = "a: the last 7 binds were refused, and none has succeeded since."
+    where = {"job": "trimtab", "instance": "a"}
+    yield AlertCase("TrimtabBindsRefused", "8m", {refused: "0x3 7x9"}, text, where)
+    yield AlertCase("TrimtabBindsRefused", "8m", {refused: "0x3 7x1 0x9"})
+    yield AlertCase("TrimtabBindsRefused", "8m", {refused: "4x20"})
+
 
 def watches() -> Iterator[AlertCase]:
     silence = f'trimtab_watch_silence_seconds{{{A}, kind="pods"}}'
@@ -244,6 +251,11 @@ def watches() -> Iterator[AlertCase]:
     text = "The watch of pods in a stalled 4 times."
     yield AlertCase("TrimtabWatchStalled", "60m", {stalls: "0x9 1x9 2x9 3x9 4x29"}, text, where)
     yield AlertCase("TrimtabWatchStalled", "60m", {stalls: "0x29 1x40"})
+    missing, leftover = (f'{INCIDENTS}{{{A}, kind="pods", incident="{each}"}}' for each in ("missing", "leftover"))
+    text = "3 objects of the kind pods were missing, old or deleted long ago in a, and were repaired."
+    lost = {missing: "0x29 1x40", leftover: "0x39 2x30"}
+    yield AlertCase("TrimtabWatchLosesEvents", "60m", lost, text, where)
+    yield AlertCase("TrimtabWatchLosesEvents", "60m", {missing: "1x70", stalls: "0x29 5x40"})
     text = "2 objects of the kind pods could not be decoded within an hour."
     yield AlertCase(
         "TrimtabObjectsUndecodable", "60m", {malformed: "0x29 2x40"}, text, {"job": "trimtab", "kind": "pods"}

@@ -59,6 +59,13 @@ def test_names_are_unique() -> None:
     assert len(ALERTS) == len({alert.name for alert in ALERTS})
 
 
+def test_the_readme_counts_them() -> None:
+    """Alerts and dashboards, as a newcomer reads."""
+    numbers = ["zero", "one", "two", "three", "four", "five", "six"]
+    boards = len([*(ROOT / "deploy/monitoring/dashboards").glob("*.json")])
+    assert f"{numbers[boards]} Grafana dashboards, {len(ALERTS)} alerts" in (ROOT / "README.md").read_text()
+
+
 def test_the_operator_s_rules_are_the_same() -> None:
     """The PrometheusRule has the groups of the plain file."""
     rule = yaml.safe_load(RULES.with_name("prometheusrule.yaml").read_text())

@@ -13,9 +13,10 @@ from trimtab.core.engine import Engine
 from trimtab.core.model.events import LabelDone, LabelFailed, LeaseAcquired, LeaseLost
 from trimtab.core.settings import Settings
 from trimtab.serve.health import Check
-from trimtab.serve.labels import LabellerEndpoints
+from trimtab.serve.labels import LabellerEndpoints, patches_check
 from trimtab.serve.listener import listen, serve
 from trimtab.serve.options import Address
+from trimtab.serve.status import StatusPage
 
 ANY = Address("127.0.0.1", 0, "--serve")
 
@@ -23,7 +24,8 @@ ANY = Address("127.0.0.1", 0, "--serve")
 @asynccontextmanager
 async def pages(engine: Engine, *checks: Check, ahead: float = 0.0) -> AsyncIterator[str]:
     app = web.Application()
-    LabellerEndpoints(engine, checks, lambda at: at + ahead).register(app)
+    StatusPage((*checks, patches_check(engine))).register(app)
+    LabellerEndpoints(engine, lambda at: at + ahead).register(app)
     async with serve(app, listen(ANY)) as port:
         yield f"http://127.0.0.1:{port}"
 

@@ -13,14 +13,18 @@ from trimtab.serve.metrics import PrometheusRecorder
 
 
 async def test_the_oldest_move_of_each_state_under_way() -> None:
-    """Moves that have ended do not count, however old they are."""
+    """Moves that have ended do not count, however old they are; a state without moves has 0, so that panels have no gaps."""
     cluster = SmallCluster(PrometheusRecorder(), rescheduling=ReschedulingSettings())
     moves = [done("a", at=120.0, state=MoveState.LEAVING), done("b", at=50.0, state=MoveState.LEAVING), done("c")]
     cluster.engine.controller(Rescheduling).execution.records.update({each.uid: each for each in moves})
     cluster.engine.handle(Tick(200.0))
     page = await page_of(PrometheusRecorder(), cluster)
-    ages = {state: page.value("trimtab_oldest_move_age_seconds", state=state) for state in ("leaving", "done")}
-    assert {"leaving": 150.0, "done": None} == ages
+    ages = {
+        state: page.value("trimtab_oldest_move_age_seconds", state=state) for state in ("leaving", "placed", "done")
+    }
+    assert {"leaving": 150.0, "placed": 0.0, "done": None} == ages
+    numbers = {state: page.value("trimtab_moves_under_way", state=state) for state in ages}
+    assert {"leaving": 2.0, "placed": 0.0, "done": None} == numbers
 
 
 async def test_a_ledger_that_cannot_be_read() -> None:

@@ -208,20 +208,19 @@ def seen_by(
 @settings(max_examples=6, deadline=None)
 @given(st.integers(0, 2**32))
 def test_every_policy_gets_the_same_world(seed: int) -> None:
-    """The same pods at the same times, with the same start delays and the same demand, wherever they were placed."""
-    cpu = Noisy(Daily(200.0, 900.0, peak=HOUR), 0.3)
+    """The same pods at the same times, with the same start delays and the same demand, wherever they were placed.
+
+    They use little, so that no filter of any policy refuses a node for its load, and no pod is left pending.
+    """
+    cpu = Noisy(Daily(50.0, 250.0, peak=HOUR), 0.3)
     web = workload(replicas=9, stagger=30.0, template=template(cpu=400, uses=cpu, start_delay=(1.0, 50.0)))
     traced = tuple(TracedPod(f"t{n}", template(cpu=50 * n, uses=cpu), (0.0, 900.0)) for n in range(9))
     hot = SimulatedNode(node("hot"), system_cpu=Steady(3000.0))
     given_ = scenario((*nodes(3), hot), web, pods=traced, duration=1800.0)
     (pods, demand, one), (others, other_demand, other) = (seen_by(each, seed, given_) for each in (by_load(), stock()))
-    started = {key for key in pods if pods[key][2] is not None and others[key][2] is not None}
-    assert len(pods) - 3 <= len(started)
-    assert {key: pods[key] for key in started} == {key: others[key] for key in started}
-    assert {key: each[:2] for key, each in pods.items()} == {key: each[:2] for key, each in others.items()}
-    common = demand.keys() & other_demand.keys()  # not all: a policy may leave pods pending
-    assert len(common) > 0.7 * len(demand)
-    assert {each: demand[each] for each in common} == {each: other_demand[each] for each in common}
+    assert pods == others
+    assert [] == [key for key, (_, _, start_delay) in pods.items() if start_delay is None]
+    assert demand == other_demand
     placements = [{pod.key: pod.node for pod in each.world.pods.values()} for each in (one, other)]
     assert placements[0] != placements[1]
 

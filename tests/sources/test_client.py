@@ -227,6 +227,7 @@ async def test_s22_no_error_contains_the_token(tmp_path: Path, caplog: pytest.Lo
     token.write_text(CANARY)
     for behave in (
         respond_with(b"no", 401),
+        respond_with(b'{"status": "error", "error": "who is Bearer %s?"}' % CANARY.encode(), 401),
         respond_with(b"<", 200),
         lambda asked: asked.reply.close(),
         lambda asked: None,

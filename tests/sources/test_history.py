@@ -3,8 +3,6 @@
 from __future__ import annotations
 
 import json
-import threading
-from collections.abc import Sequence
 from typing import Any
 from urllib.parse import parse_qs
 
@@ -17,8 +15,6 @@ from trimtab.core.model.readings import Reading, Subject
 from trimtab.sources.interface import HistoryRange, SourceError
 from trimtab.sources.prometheus import history
 from trimtab.sources.prometheus.history import chunks
-from trimtab.sources.prometheus.queries import Query
-from trimtab.sources.prometheus.response import SeriesOwners
 
 RANGE_SERIES: list[dict[str, Any]] = [
     {"metric": {"instance": "10.0.0.1:9100"}, "values": [[NOW - 60, "1"], [NOW - 30, "NaN"], [NOW, "3"]]},
@@ -104,20 +100,3 @@ async def test_history_that_cannot_be_read_is_an_error() -> None:
     ):
         with pytest.raises(SourceError):
             _ = [readings async for readings in source.read_history([HistoryRange(Subject.NODES, 60.0, 0.0, 30.0)])]
-
-
-async def test_a_large_chunk_is_decoded_in_a_thread(monkeypatch: pytest.MonkeyPatch) -> None:
-    """Hundreds of thousands of values take a large part of a second, which neither binds nor the lease wait for."""
-    threads: list[bool] = []
-    original = history._readings_by_time
-
-    def noted(query: Query, series: Sequence[Any], owners: SeriesOwners) -> list[Reading]:
-        threads.append(threading.current_thread() is threading.main_thread())
-        return original(query, series, owners)
-
-    monkeypatch.setattr(history, "_readings_by_time", noted)
-    span = HistoryRange(Subject.NODES, 90.0, 0.0, 30.0)
-    small, _ = await read_history(span, metrics=(BuiltinMetric.NODE_MEMORY,))
-    monkeypatch.setattr(history, "THREAD_ABOVE_BYTES", 0)
-    large, _ = await read_history(span, metrics=(BuiltinMetric.NODE_MEMORY,))
-    assert (small, [True, False]) == (large, threads)

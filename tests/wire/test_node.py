@@ -9,7 +9,16 @@ from trimtab.core.model.node import Image, Node
 from trimtab.core.model.resources import MAX_AMOUNT
 from trimtab.core.model.taints import Taint
 from trimtab.wire.decoding import Malformed
-from trimtab.wire.node import NodeReader
+from trimtab.wire.node import MAX_SHARED_IMAGES, NodeReader
+
+
+@pytest.mark.parametrize("last", [{"names": ["z"], "sizeBytes": 5}, None, {"names": 7}])
+def test_very_many_images_are_read_like_few(last: object) -> None:
+    """Also where one is null, or cannot be read."""
+    few: list[object] = [{"names": ["a"], "sizeBytes": 12}, last]
+    many = read_node(node_json({}, {"images": few * MAX_SHARED_IMAGES}))
+    expected = read_node(node_json({}, {"images": few}))
+    assert (expected.images * MAX_SHARED_IMAGES, expected.error) == (many.images, many.error)
 
 
 def test_every_field_lands_where_it_belongs() -> None:

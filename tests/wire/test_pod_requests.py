@@ -8,6 +8,7 @@ import pytest
 
 from tests.wire.json_objects import Json, container, pod_json, read_pod
 from trimtab.core.model.resources import MAX_AMOUNT, PodRequests
+from trimtab.wire.limits import MAX_COUNTED
 
 INFEASIBLE = [{"type": "PodResizePending", "status": "True", "reason": "Infeasible"}]
 DEFERRED = [{"type": "PodResizePending", "status": "True", "reason": "Deferred"}]
@@ -36,6 +37,21 @@ def test_containers_add_up() -> None:
         ]
     }
     assert (("cpu", 201), ("memory", 1), ("x.y/gpu", 1)) == _demand(spec).amounts
+
+
+def test_of_very_many_resources_the_native_ones_are_kept() -> None:
+    """What counts for every pod on the node is never among those left out; the error names field, number and limit."""
+    many = {f"x.y/{number}": "1" for number in range(MAX_COUNTED)}
+    pod = read_pod(pod_json({"containers": [container("a", {**many, "cpu": "1", "memory": "2"})]}))
+    assert (1000, 2, MAX_COUNTED) == (pod.requests.of("cpu"), pod.requests.of("memory"), len(pod.requests.amounts))
+    assert "resources.requests: 2,002 resources, and at most 2,000 are evaluated" in pod.spec_error
+
+
+def test_containers_beyond_those_that_count() -> None:
+    """They are left out of the requests, and the error has the number of all."""
+    pod = read_pod(pod_json({"containers": _asks(*["1m"] * (MAX_COUNTED + 1))}))
+    assert MAX_COUNTED == pod.requests.of("cpu")
+    assert "spec.containers: 2,001 containers, and at most 1,000 are evaluated" in pod.spec.error
 
 
 def test_no_containers_ask_for_nothing() -> None:

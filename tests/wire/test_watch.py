@@ -9,6 +9,7 @@ from trimtab.core.model.node import Node
 from trimtab.core.model.pod import Pod
 from trimtab.wire.decoding import Malformed
 from trimtab.wire.node import NodeReader
+from trimtab.wire.objects import services
 from trimtab.wire.pod import PodReader
 from trimtab.wire.watch import ListPage, WatchEvent, decode_list, decode_watch_event
 
@@ -23,6 +24,22 @@ def _listed(data: bytes) -> ListPage[Pod]:
     found = decode_list(data, PodReader())
     assert not isinstance(found, Malformed)
     return found
+
+
+def test_an_object_beyond_the_limits_is_malformed_with_its_version() -> None:
+    """Whether it is watched or listed among others: it is named, the watch goes on from it, and the others are read."""
+    reader, metadata = services(), {"name": "web", "namespace": "default", "uid": "u", "resourceVersion": "7"}
+    large = {"metadata": metadata, "spec": {"selector": {f"k{number}": "v" for number in range(501)}}}
+    small = {"metadata": {**metadata, "name": "small"}, "spec": {"selector": {"app": "web"}}}
+    event = decode_watch_event(encoded({"type": "ADDED", "object": large}), reader)
+    assert isinstance(event.object, Malformed)
+    assert ("ADDED", 7, "default/web", "u") == (event.type, event.version, event.object.key, event.object.uid)
+    assert event.object.error.startswith("spec.selector: 501 requirements of selectors")
+    page = decode_list(
+        encoded({"kind": "ServiceList", "metadata": {"resourceVersion": "9"}, "items": [large, small]}), reader
+    )
+    assert not isinstance(page, Malformed)
+    assert [True, False] == [isinstance(each, Malformed) for each in page.items]
 
 
 def test_a_page_has_version_token_and_items() -> None:

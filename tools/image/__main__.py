@@ -4,6 +4,7 @@
     python -m tools.image rootfs FOLDER [--architecture …]    the file system alone, for the Dockerfile
     python -m tools.image lock                                refreshes debian.lock from apt's signed indexes
     python -m tools.image sbom | wheel [--output dist]
+    python -m tools.image sign | verify --key FILE [--output dist]    checksums of all files there, and their signature
 
 Exit code 3: something that is needed cannot be had on this machine.
 """
@@ -15,7 +16,7 @@ import sys
 from collections.abc import Sequence
 from pathlib import Path
 
-from tools.image import oci, sbom, wheels
+from tools.image import oci, sbom, signing, wheels
 from tools.image.build import build_contents, native_architecture, sizes, start_times, write_image
 from tools.image.debian import ARCHITECTURES, newest, read_lock, write_lock
 from tools.image.folders import ImageError, Unavailable, version
@@ -70,11 +71,24 @@ def wheel(given: argparse.Namespace) -> None:
     print(wheels.build_wheel(given.output))
 
 
+def sign(given: argparse.Namespace) -> None:
+    """Sign all files of the output folder with a private key."""
+    print(signing.sign(given.output, given.key))
+
+
+def verify(given: argparse.Namespace) -> None:
+    """Verify all files of the output folder with the public key."""
+    for name in signing.verify(given.output, given.key):
+        print(f"{name}: OK")
+
+
 def parse(arguments: Sequence[str]) -> argparse.Namespace:
     """The command and its options."""
     parser = argparse.ArgumentParser(prog="python -m tools.image")
     commands = parser.add_subparsers(required=True)
-    for name, action in {"build": build, "rootfs": rootfs, "lock": lock, "sbom": write_sbom, "wheel": wheel}.items():
+    actions = (build, rootfs, lock, write_sbom, wheel, sign, verify)
+    for action in actions:
+        name = action.__name__.removeprefix("write_")
         command = commands.add_parser(name, help=action.__doc__)
         command.set_defaults(action=action)
         if action in (build, rootfs):
@@ -82,7 +96,9 @@ def parse(arguments: Sequence[str]) -> argparse.Namespace:
             command.add_argument("--allow-newer", action="store_true")
         if action is rootfs:
             command.add_argument("folder", type=Path)
-        if action in (build, write_sbom, wheel):
+        if action in (sign, verify):
+            command.add_argument("--key", type=Path, required=True, help="of Ed25519, in PEM")
+        if action not in (rootfs, lock):
             command.add_argument("--output", type=Path, default=Path("dist"))
     return parser.parse_args(arguments)
 

@@ -108,7 +108,7 @@ def main(arguments: Sequence[str]) -> None:
     try:
         enter(given.root.resolve(), binds)
         drop_privileges()
-        os.execve(given.program, [given.program, *given.arguments], environment)
+        os.execve(given.program, [given.program, *given.arguments], environment)  # noqa: S606 (the caller's)
     except OSError as error:
         sys.exit(f"sandbox: {error}")
 

@@ -289,6 +289,15 @@ API_SERVER = (
         description="{{ $value | humanize }} binds per minute end as: {{ $labels.fault }}.",
     ),
     Alert(
+        name="TrimtabBindsRefused",
+        severity=CRITICAL,
+        signal="max by (job, instance) (trimtab_binds_refused_in_a_row)",
+        condition="{} >= 5",
+        since="1m",
+        summary="No bind succeeds: pods are decided on, but none is started.",
+        description="{{ $labels.instance }}: the last {{ $value }} binds were refused, and none has succeeded since.",
+    ),
+    Alert(
         name="TrimtabWatchSilent",
         severity=WARNING,
         signal="max by (job, instance, kind) (trimtab_watch_silence_seconds)",
@@ -303,8 +312,23 @@ API_SERVER = (
         signal='sum by (job, instance, kind) (increase(trimtab_watch_incidents_total{incident="stalls"}[1h]))',
         condition="{} > 2",
         since="0m",
-        summary="Watches stall and have to be listed again.",
+        summary="Watches stall: what happens in the cluster is known up to a minute late.",
         description="The watch of {{ $labels.kind }} in {{ $labels.instance }} stalled {{ $value | humanize }} times.",
+    ),
+    Alert(
+        name="TrimtabWatchLosesEvents",
+        severity=WARNING,
+        signal=(
+            "sum by (job, instance, kind) "
+            '(increase(trimtab_watch_incidents_total{incident=~"missing|outdated|leftover"}[1h]))'
+        ),
+        condition="{} > 0",
+        since="0m",
+        summary="Events do not arrive: the process knew less than the API server.",
+        description=(
+            "{{ $value | humanize }} objects of the kind {{ $labels.kind }} were missing, old or deleted long ago in "
+            "{{ $labels.instance }}, and were repaired."
+        ),
     ),
     Alert(
         name="TrimtabObjectsUndecodable",

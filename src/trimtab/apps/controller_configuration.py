@@ -14,8 +14,10 @@ from trimtab.config.trimtab.rescheduling import why_only_simulated
 from trimtab.core.framework.profile import Profile
 from trimtab.core.rescheduling.settings import Mode
 from trimtab.kube.lease import RESCHEDULER_LEASE, STOCK_LEASE
+from trimtab.wire.pod_template import DEFAULT_SCHEDULER
 
 SCHEDULER, LABELLER, RESCHEDULER = "scheduler", "labeller", "rescheduler"
+DEFAULT_SCHEDULER_LEASE = f"kube-system/{STOCK_LEASE}"
 NO_PROFILES: Mapping[str, Profile] = MappingProxyType({})
 ONLY_OBSERVED = "moves are only planned by this process: those of --controllers rescheduler carry them out"
 NEEDS_SECTION = "the rescheduler needs this section: see docs/rescheduling.md"
@@ -57,7 +59,9 @@ def _with_rescheduler(
     ours = tuple(each for each in settings.profiles if schedules and each.name not in others)
     theirs = {each.name: each for each in settings.profiles if not schedules} | dict(others)
     settings = replace(settings, profiles=ours, other_profiles=other_profiles(ours, theirs), rescheduling=rescheduling)
-    leader = configuration.leader_election
+    leader, leases = configuration.leader_election, {DEFAULT_SCHEDULER: DEFAULT_SCHEDULER_LEASE}
     if not schedules and leader.name in (LeaderElection().name, STOCK_LEASE):  # those are the schedulers'
+        leases |= {name: f"{leader.namespace}/{leader.name}" for name in theirs if name not in others}
         leader = replace(leader, name=RESCHEDULER_LEASE, namespace=LeaderElection().namespace)
-    return replace(configuration, settings=settings, leader_election=leader)
+    leases = {name: lease for name, lease in leases.items() if name in settings.other_schedulers}
+    return replace(configuration, settings=settings, leader_election=leader, scheduler_leases=leases)

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import asyncio
+import gc
 import logging
 from collections.abc import Coroutine
 from importlib.util import find_spec
@@ -17,7 +18,13 @@ def has_uvloop() -> bool:
 
 
 def run_event_loop(main: Coroutine[Any, Any, int]) -> int:
-    """Run a coroutine to its end on a new event loop."""
+    """Run a coroutine to its end on a new event loop.
+
+    What has been imported by now stays for ever. Frozen, it is not looked at by each full garbage collection, which would
+    hold up the loop for some 20 ms more.
+    """
+    gc.collect()
+    gc.freeze()
     if not has_uvloop():
         log.info("uvloop is not installed, running on asyncio: slower, otherwise the same")
         return asyncio.run(main)

@@ -137,7 +137,8 @@ async def _active_holder(options: CleanupOptions, transport: Transport, now: flo
 
 
 async def _remove_labels(options: CleanupOptions, server: ApiServer, clocks: Clocks) -> CleanupResult:
-    elector = LeaderElector(server.transport, options.lease, options.identity, clocks.wall, Random(), clocks.boot)
+    jitter = Random()  # noqa: S311 (no secret)
+    elector = LeaderElector(server.transport, options.lease, options.identity, clocks.wall, jitter, clocks.boot)
     try:
         async with asyncio.timeout(options.lease.lease_duration + SLACK):
             await elector.acquire()
@@ -148,7 +149,7 @@ async def _remove_labels(options: CleanupOptions, server: ApiServer, clocks: Clo
         return CleanupResult(("the lease is held: a labeller runs, and its labels stay",), Outcome.HELD)
     holding = asyncio.create_task(elector.renew())
     try:
-        return await _patch_rounds(options, server, Writer(server.transport, elector.may_write, Random()), clocks.wall)
+        return await _patch_rounds(options, server, Writer(server.transport, elector.may_write, jitter), clocks.wall)
     finally:
         holding.cancel()
         await elector.release()

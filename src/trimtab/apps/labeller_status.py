@@ -1,4 +1,4 @@
-"""The labeller's part of a process: /status, which fails if a rule has no recent sample."""
+"""The labeller's part of a process: its pages, and checks for /status, which fails if a rule has no recent sample."""
 
 from __future__ import annotations
 
@@ -11,7 +11,7 @@ from trimtab.core.engine import Engine
 from trimtab.core.model.events import SamplesRead
 from trimtab.kube.informers import Informers
 from trimtab.serve.health import Check, freshness_check
-from trimtab.serve.labels import LabellerEndpoints
+from trimtab.serve.labels import LabellerEndpoints, patches_check
 from trimtab.sources.poller import SourceEvent
 
 MISSED_CYCLES = 3
@@ -47,11 +47,12 @@ class LabellerStatus:
         self.rules_since = self.clock()
 
     def endpoints(self) -> LabellerEndpoints:
-        return LabellerEndpoints(self.engine, self.checks(), self.clock.to_wall_time)
+        return LabellerEndpoints(self.engine, self.clock.to_wall_time)
 
     def checks(self) -> Iterator[Check]:
         yield freshness_check("watch", lambda: self.clock() - self.informers.last_heard("nodes"), WATCH_SILENT_SECONDS)
         yield Check("rules", self._stale_rule)
+        yield patches_check(self.engine)
 
     def _stale_rule(self) -> str | None:
         """The first rule without a sample for three cycles."""

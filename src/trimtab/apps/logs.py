@@ -9,12 +9,12 @@ import asyncio
 import json
 import logging
 import re
-import sys
 from collections import Counter
 from collections.abc import Iterator
 from datetime import UTC, datetime
 from typing import Any
 
+from trimtab.apps.log_writer import LogWriter
 from trimtab.config.trimtab.settings import LoggingSettings
 from trimtab.core.model.plan import Plan
 from trimtab.core.model.schedule_result import Decision, Placement
@@ -23,11 +23,11 @@ log = logging.getLogger(__name__)
 decision_log = logging.getLogger("trimtab.decisions")
 
 _PAIR = re.compile(r"(\w+)=%(?:\.\d+)?[sdfgr]")
-_SECRETS = (
+_SECRETS = (  # none may look at the same characters from many beginnings: lines hold what others have written
     re.compile(r"(?i)(authorization\W{1,4}(?:bearer|basic)\s+)\S+"),
-    re.compile(r"(?i)(bearer\s+)[\w.~+/=-]{8,}"),
-    re.compile(r"()eyJ[\w-]{8,}\.[\w-]{8,}\.[\w-]*"),
-    re.compile(r"(\w+://[^\s/:@]*:)[^\s/@]+(?=@)"),
+    re.compile(r"(?i)((?:bearer|basic)\s+)[\w.~+/=-]{8,}"),
+    re.compile(r"()(?<![\w-])eyJ[\w-]{8,}\.[\w-]{8,}\.[\w-]*"),
+    re.compile(r"(://[^\s/:@]*:)[^\s/@]+(?=@)"),
     re.compile(r"(?i)((?:client-key-data|client-certificate-data|token|password)\W{1,4})[\w.~+/=-]{8,}"),
 )
 _CONTROL = re.compile(r"[\x00-\x1f\x7f-\x9f\u2028\u2029]")
@@ -72,8 +72,8 @@ class JsonFormatter(logging.Formatter):
 
 
 def configure(settings: LoggingSettings) -> None:
-    """Send all log lines to stderr."""
-    lines = logging.StreamHandler(sys.stderr)
+    """Send all log lines to stderr, without ever waiting for it."""
+    lines = LogWriter()
     lines.setFormatter(JsonFormatter() if settings.format == "json" else TextFormatter())
     logging.basicConfig(handlers=[lines], force=True)
     apply_levels(settings)

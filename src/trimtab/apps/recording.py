@@ -134,7 +134,7 @@ class Recording:
     def _may_rotate(self) -> bool:
         """A snapshot holds no binding cycle and no back-off: wait for a moment without, but not forever."""
         idle = all(
-            not each.bindings.by_uid and not each.queue.has_active()
+            not each.bindings.by_uid and not each.queue.has_ready()
             for each in self._engine.controllers
             if isinstance(each, Scheduling)
         )

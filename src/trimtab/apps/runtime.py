@@ -1,7 +1,7 @@
 """Drives the engine in real time: dispatches events as they arrive, ticks, and turns of a few decisions.
 
-The live counterpart of `sim/simulation.py`. The event loop runs other tasks after each turn, so neither the lease nor a watch
-waits for a backlog of pods.
+The live counterpart of `sim/simulation.py`. The event loop runs other tasks after each turn, so no watch waits for a
+backlog of pods.
 """
 
 from __future__ import annotations
@@ -35,7 +35,6 @@ class Runtime:
     ) -> None:
         self.engine = engine
         self.clock = clock
-        self.last_tick = clock()
         self._driver = Driver(engine, perform, on_decision, record, on_plan)
         self._work = asyncio.Event()
 
@@ -65,6 +64,5 @@ class Runtime:
     async def _run_ticks(self) -> None:
         while True:
             self.clock.resync()
-            self.last_tick = self.clock()
-            self.dispatch(Tick(self.last_tick))
+            self.dispatch(Tick(self.clock()))
             await asyncio.sleep(TICK)

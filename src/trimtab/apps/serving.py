@@ -20,6 +20,7 @@ from typing import Any
 
 from aiohttp import web
 
+from trimtab.apps.loop_thread import LoopThread
 from trimtab.kube.credentials import Credentials, CredentialsError, find_credentials
 from trimtab.kube.delegated_reviews import ACCESS_REVIEWS, DELEGATOR_REMEDY, TOKEN_REVIEWS, may_create
 from trimtab.kube.transport import AiohttpTransport, Transport
@@ -27,7 +28,7 @@ from trimtab.serve.access_filter import AccessFilter, Authorizer
 from trimtab.serve.authentication import Authenticator
 from trimtab.serve.client_ca import ClientCa
 from trimtab.serve.health import Health
-from trimtab.serve.http import Endpoints, MetricsEndpoint, create_app
+from trimtab.serve.http import Endpoints, MetricsEndpoint, RunPage, create_app
 from trimtab.serve.listener import listen, serve
 from trimtab.serve.options import Address, AlwaysAllowedPaths, SecureServing, Serving
 from trimtab.serve.tls import ServerTls
@@ -38,17 +39,19 @@ REVIEW_CONNECTIONS = 4  # reviews that are under way at once; further callers wa
 
 @dataclass(frozen=True)
 class Pages:
-    """All pages of a process; `status` are those of the labeller."""
+    """All pages of a process; `status` are those of the labeller, `run_page` is for those that read the engine."""
 
     health: Health
     metrics: MetricsEndpoint
     endpoints: tuple[Endpoints, ...] = ()
     status: tuple[Endpoints, ...] = ()
+    run_page: RunPage | None = None
 
     def all(self, *filters: AccessFilter) -> web.Application:
         """Every page."""
         middlewares = [each.middleware for each in filters]
-        return create_app(self.health, self.metrics, *self.endpoints, *self.status, middlewares=middlewares)
+        pages = (*self.endpoints, *self.status)
+        return create_app(self.health, self.metrics, *pages, middlewares=middlewares, run_page=self.run_page)
 
 
 class Ports:
@@ -92,7 +95,8 @@ class Ports:
                 await self._enter(stack, serving.health, create_app(pages.health))
             if serving.status is not None:
                 log.warning("anybody who can connect may read the status, without TLS: address=%s", serving.status)
-                await self._enter(stack, serving.status, create_app(pages.health, None, *pages.status))
+                status = create_app(pages.health, None, *pages.status, run_page=pages.run_page)
+                await self._enter(stack, serving.status, status)
             yield
 
     async def _enter(
@@ -101,6 +105,29 @@ class Ports:
         port = await stack.enter_async_context(serve(app, self._sockets[address], context))
         scheme = "http" if context is None else "https"
         log.info("serving: address=%s", f"{scheme}://{address._replace(port=port)}")
+
+
+@asynccontextmanager
+async def served(ports: Ports, pages: Pages) -> AsyncIterator[None]:
+    """Serve inside the block, on a thread of its own: a probe is answered while the event loop of the caller is busy."""
+    thread, stack = LoopThread("trimtab-pages"), AsyncExitStack()
+    thread.start()
+    try:
+        await thread.call(stack.enter_async_context(ports.serve(pages)))
+        yield
+    finally:
+        await thread.call(stack.aclose())
+        thread.stop()
+
+
+def run_on_this_loop() -> RunPage:
+    """For pages that read what belongs to the event loop of the caller."""
+    loop = asyncio.get_running_loop()
+
+    async def run_page(page: Coroutine[Any, Any, web.StreamResponse]) -> web.StreamResponse:
+        return await asyncio.wrap_future(asyncio.run_coroutine_threadsafe(page, loop))
+
+    return run_page
 
 
 class _SecurePort:

@@ -23,9 +23,10 @@ from trimtab.apps.clock import Clock
 from trimtab.apps.config_file import config_digest, os_error_text, validate_queries
 from trimtab.apps.event_loop import run_event_loop
 from trimtab.apps.logs import log_task_exit
-from trimtab.apps.process import MAX_LIST_BYTES, READ_TIMEOUT, watched_kinds
+from trimtab.apps.process import MAX_LIST_BYTES, READ_TIMEOUT
 from trimtab.apps.runtime import Runtime
 from trimtab.apps.source_pollers import SourcePollers
+from trimtab.apps.watched_kinds import watched_kinds
 from trimtab.config.configuration import Configuration
 from trimtab.core.model.events import ConfigText, Event, KindForbidden, LeaseAcquired
 from trimtab.kube.credentials import Credentials
@@ -79,7 +80,8 @@ class ShadowProcess:
         self.transport = ReadOnlyTransport(transport or AiohttpTransport(credentials, rate_limiter=None))
         self.runtime = Runtime(self.shadow.engine, self.shadow.perform, self.clock, self.shadow.on_decision)
         kinds = tuple(watched_kinds(shadow_settings(configuration.settings), PodReader()))
-        self.informers = Informers(self.transport, kinds, self.dispatch, self.clock, Random())
+        jitter = Random()  # noqa: S311 (no secret)
+        self.informers = Informers(self.transport, kinds, self.dispatch, self.clock, jitter)
         nodes = self.shadow.real.cluster.node_table
         self.pollers = SourcePollers(
             configuration.trimtab.sources,

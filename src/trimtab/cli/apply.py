@@ -71,14 +71,15 @@ def command(
 
     Exit code: 0 all moves are done, or there are none; 2 some were skipped or failed; 1 nothing could be done.
     """
-    from trimtab.apps.apply.plan_file import CannotApply
+    from trimtab.apps.apply.plan_file import CannotApply, read_plan_file
 
-    if not auto_approve and not sys.stdin.isatty():
-        fail(NO_TERMINAL)
     try:
+        document = read_plan_file(file) if file is not None else None
+        if not auto_approve and not sys.stdin.isatty():
+            fail(NO_TERMINAL)
         profiles = read_profiles(schedulers, read_configuration, fail)
         configuration = read_configuration(config)
-        document = _document(file, configuration, profiles, kubeconfig)
+        document = document or _plan_now(configuration, profiles, kubeconfig)
         results = _apply(
             document, file or "This plan", configuration, profiles, (kubeconfig, namespace, max_age), auto_approve
         )
@@ -96,14 +97,10 @@ def _exit_code(results: list[MoveResult]) -> int:
     return DONE if all(each.verdict is Verdict.DONE for each in results) else SOME
 
 
-def _document(
-    file: str | None, configuration: Configuration, profiles: Mapping[str, Profile], kubeconfig: str
-) -> PlanDocument:
-    from trimtab.apps.apply.plan_file import decode_plan, read_plan_file
+def _plan_now(configuration: Configuration, profiles: Mapping[str, Profile], kubeconfig: str) -> PlanDocument:
+    from trimtab.apps.apply.plan_file import decode_plan
     from trimtab.apps.plan.document import document_of, encode
 
-    if file is not None:
-        return read_plan_file(file)
     planned = make_or_exit(None, configuration, profiles, None, kubeconfig, "")
     return decode_plan(encode(document_of(planned, time.time())), LIVE)
 

@@ -6,7 +6,7 @@ import json
 import sys
 import textwrap
 from collections.abc import Iterator, Sequence
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING, Any, NoReturn
 
 import click
 from click.core import ParameterSource
@@ -14,11 +14,14 @@ from click.core import ParameterSource
 from trimtab.cli.dynamic_scheduler_flags import FIRST_VERSION_FLAGS, THRESHOLDS
 from trimtab.cli.flags import add_flags
 from trimtab.cli.labeller import RULES, SECONDS, GoStyleFlags, labeller_config
+from trimtab.cli.page_client import Caller, PageError, fetch
+from trimtab.cli.process_flags import process_options
 from trimtab.cli.run import config_file_for, controllers_option, default_for
 
 if TYPE_CHECKING:
     from trimtab.apps.doctor.finding import Finding
     from trimtab.config.configuration import Configuration
+    from trimtab.kube.credentials import Credentials
 
 CANNOT_RUN = 2
 LABELLER_FLAGS = ("rules", "seconds", "apply", "lease_namespace", *THRESHOLDS, "promjob")
@@ -62,6 +65,10 @@ SEVERITY_TEXT = {"problem": "PROBLEM", "warning": "warning", "ok": "ok"}
     "default: the kubeconfig's.",
 )
 @add_flags(FIRST_VERSION_FLAGS)
+@click.option(
+    "--compare", is_flag=True, help="Only compare what the live process at --address knows with the API server."
+)
+@process_options
 @click.option("--json", "as_json", is_flag=True, help="Print JSON, with all nodes that a finding concerns.")
 @click.option("--strict", is_flag=True, help="Exit with 1 on warnings, too.")
 @click.pass_context
@@ -78,6 +85,12 @@ def command(
     apply: bool,
     lease_namespace: str,
     account: str,
+    compare: bool,
+    address: str,
+    token: str,
+    token_file: str,
+    authority: str,
+    insecure: bool,
     as_json: bool,
     strict: bool,
     **thresholds: Any,
@@ -103,7 +116,10 @@ def command(
         )
     else:
         configuration = load_or_exit(config_file_for(controllers, file)) if file else default_for(controllers)
-    findings = _run_checks(configuration, kubeconfig, account)
+    if compare:
+        findings = _compare(configuration, address, Caller(token, token_file, kubeconfig, authority, insecure))
+    else:
+        findings = _run_checks(configuration, kubeconfig, account)
     counts = count_by_severity(findings)
     click.echo(_as_json(findings) if as_json else "\n".join(_render(findings)))
     failures = counts[Severity.PROBLEM] + (counts[Severity.WARNING] if strict else 0)
@@ -112,15 +128,37 @@ def command(
 
 def _run_checks(configuration: Configuration, kubeconfig: str, account: str) -> tuple[Finding, ...]:
     from trimtab.apps.doctor.run_checks import DoctorRun, run
-    from trimtab.config.diagnostics import printable
+
+    return run(DoctorRun(configuration, account, _progress), _credentials(configuration, kubeconfig))
+
+
+def _compare(configuration: Configuration, address: str, caller: Caller) -> tuple[Finding, ...]:
+    from trimtab.apps.doctor.cache_checks import UnexpectedAnswer, compare_cache
+    from trimtab.apps.doctor.run_checks import run_on_server
+
+    try:
+        return run_on_server(
+            lambda server: compare_cache(server, lambda: fetch(address, "/debug/cache", caller)),
+            _credentials(configuration, caller.kubeconfig),
+        )
+    except (PageError, UnexpectedAnswer) as error:
+        _exit(str(error))
+
+
+def _credentials(configuration: Configuration, kubeconfig: str) -> Credentials:
     from trimtab.kube.credentials import CredentialsError, find_credentials
 
     try:
-        credentials = find_credentials(kubeconfig or configuration.client_connection.kubeconfig)
+        return find_credentials(kubeconfig or configuration.client_connection.kubeconfig)
     except CredentialsError as error:
-        click.echo(printable(f"trimtab: {error}."), err=True)
-        sys.exit(CANNOT_RUN)
-    return run(DoctorRun(configuration, account, _progress), credentials)
+        _exit(str(error))
+
+
+def _exit(problem: str) -> NoReturn:
+    from trimtab.config.diagnostics import printable
+
+    click.echo(printable(f"trimtab: {problem}."), err=True)
+    sys.exit(CANNOT_RUN)
 
 
 def _progress(message: str) -> None:

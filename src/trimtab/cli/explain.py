@@ -5,43 +5,22 @@ from __future__ import annotations
 import json
 import sys
 import urllib.parse
-from typing import TypedDict, Unpack
+from typing import Unpack
 
 import click
 
 from trimtab.cli.explain_text import ShowTime, node_lines, pod_lines, utc_time
 from trimtab.cli.page_client import UNEXPECTED, BadInput, Caller, Json, PageError, fetch
+from trimtab.cli.process_flags import CallerFlags, process_options
 from trimtab.config.diagnostics import printable
-from trimtab.serve.address import DEFAULT_ADDRESS
-
-
-class CallerFlags(TypedDict):
-    """The flags that say who asks."""
-
-    token: str
-    token_file: str
-    kubeconfig: str
-    authority: str
-    insecure: bool
 
 
 @click.command("explain")
 @click.argument("what", metavar="pod/NAME|node/NAME")
 @click.option("-n", "--namespace", default="default", show_default=True, help="Namespace of the pod.")
 @click.option("--node", "nodes", multiple=True, metavar="NAME", help="Also explain this node; may be repeated.")
-@click.option(
-    "--address",
-    "--server",
-    "address",
-    default=DEFAULT_ADDRESS,
-    show_default=True,
-    help="The live process: HOST:PORT of its --serve, or https://HOST:PORT of its secure port.",
-)
-@click.option("--token", default="", help="With https: a bearer token; default: what the kubeconfig has.")
-@click.option("--token-file", default="", help="With https: a file with a bearer token.")
+@process_options
 @click.option("--kubeconfig", default="", help="With https: whose token or client certificate is used.")
-@click.option("--certificate-authority", "authority", default="", help="With https: the CA of its certificate.")
-@click.option("--insecure-skip-tls-verify", "insecure", is_flag=True, help="With https: accept any certificate.")
 @click.option("-o", "--output", type=click.Choice(["text", "json"]), default="text", help="text unless set.")
 @click.option("--json", "as_json", is_flag=True, help="The same as -o json.")
 def command(
@@ -51,6 +30,7 @@ def command(
     address: str,
     output: str,
     as_json: bool,
+    kubeconfig: str,
     **caller: Unpack[CallerFlags],
 ) -> None:
     """Explain from the live process why a pod is on its node, why not on another, or why it is pending.
@@ -62,7 +42,7 @@ def command(
         raise click.BadParameter(f"{what!r} is neither pod/NAME nor node/NAME", param_hint="WHAT")
     if kind == "node" and nodes:
         raise click.UsageError("--node is for pods: use it with pod/NAME")
-    answer = _fetch(address, f"{_path(kind, namespace, name)}?{_query(nodes)}", Caller(**caller))
+    answer = _fetch(address, f"{_path(kind, namespace, name)}?{_query(nodes)}", Caller(kubeconfig=kubeconfig, **caller))
     click.echo(json.dumps(answer, indent=2) if as_json or output == "json" else render(kind, answer, nodes))
 
 

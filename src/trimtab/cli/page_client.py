@@ -11,16 +11,14 @@ from contextlib import closing
 from dataclasses import dataclass
 from pathlib import Path
 from typing import Any, NamedTuple
-from urllib.parse import urlsplit
+from urllib.parse import SplitResult, urlsplit
 
 TIMEOUT = 10.0
 OK, UNAUTHORIZED, FORBIDDEN = 200, 401, 403
 UNEXPECTED = "it may be another program, or another version"
 PORT_FORWARD = "kubectl port-forward -n trimtab deploy/trimtab 10259"
 FORWARDED = "--server https://127.0.0.1:10259 --insecure-skip-tls-verify"
-GRANT = (
-    "kubectl create clusterrole trimtab-explain --verb=get --non-resource-url='/explain/*', and bind it to that user"
-)
+GRANT = "kubectl create clusterrole trimtab-{page} --verb=get --non-resource-url='/{page}/*', and bind it to that user"
 
 Json = dict[str, Any]
 
@@ -51,12 +49,19 @@ class _Connection(NamedTuple):
 
 def fetch(address: str, target: str, caller: Caller) -> Json:
     """The answer of a page, which may itself be a `problem`; raises PageError."""
-    parts = urlsplit(address if "://" in address else f"http://{address}")
-    if parts.scheme not in ("http", "https") or not parts.netloc or parts.path.strip("/"):
+    parts = _parse_address(address)
+    if parts is None or parts.scheme not in ("http", "https") or not parts.netloc or parts.path.strip("/"):
         raise PageError(f"{address!r} is no address: set --address to HOST:PORT or https://HOST:PORT")
     secure = _secure(caller) if parts.scheme == "https" else None
     status, content = _get(parts.netloc, target, secure)
-    return _parse(status, content)
+    return _parse(status, content, GRANT.format(page=target.split("/")[1]))
+
+
+def _parse_address(address: str) -> SplitResult | None:
+    try:
+        return urlsplit(address if "://" in address else f"http://{address}")
+    except ValueError:  # such as an unclosed bracket
+        return None
 
 
 def _get(place: str, target: str, secure: _Connection | None) -> tuple[int, bytes]:
@@ -81,7 +86,7 @@ def _open(place: str, secure: _Connection | None) -> http.client.HTTPConnection:
     return http.client.HTTPSConnection(place, timeout=TIMEOUT, context=secure.context)
 
 
-def _parse(status: int, content: bytes) -> Json:
+def _parse(status: int, content: bytes, grant: str) -> Json:
     try:
         answer = json.loads(content)
     except (ValueError, RecursionError):
@@ -93,7 +98,7 @@ def _parse(status: int, content: bytes) -> Json:
         remedy = "give a valid --token, for example of `kubectl create token`, or --kubeconfig"
         raise PageError(f"the process does not know who asks (401): {remedy}")
     if status == FORBIDDEN:
-        raise PageError(f"{message or 'forbidden'}: {GRANT}")
+        raise PageError(f"{message or 'forbidden'}: {grant}")
     if message:
         raise PageError(f"{message} ({status})")
     raise PageError(f"unexpected answer with status {status}: {UNEXPECTED}")

@@ -49,6 +49,7 @@ class PlanCommand(click.Command):
     metavar="FILE",
     help="Print what a descheduler would evict by this DeschedulerPolicy, or by Koordinator's file, instead.",
 )
+@click.option("--exact", is_flag=True, help="Find the best plan of a small pool, with HiGHS, instead of a good one.")
 @click.option("--kubeconfig", default="", help="Overrides clientConnection.kubeconfig.")
 @click.option("--why-not", is_flag=True, help="Also print what was refused, and why.")
 @click.option("--node", default="", metavar="NAME", help="Also explain this node: why its pods should leave, or stay.")
@@ -59,6 +60,7 @@ def command(
     config: str | None,
     schedulers: tuple[str, ...],
     policy: str | None,
+    exact: bool,
     kubeconfig: str,
     why_not: bool,
     node: str,
@@ -75,8 +77,11 @@ def command(
     try:
         _check_output(output)
         _check_node(node, as_json=as_json, policy=policy)
+        if exact and policy is not None:
+            fail("--exact is for plans of Trimtab: leave out --descheduler-policy")
         profiles = read_profiles(schedulers, read_configuration, fail)
-        planned = make_or_exit(snapshot, read_configuration(config), profiles, _rival(policy), kubeconfig, node)
+        configuration, rival = read_configuration(config), _rival(policy)
+        planned = make_or_exit(snapshot, configuration, profiles, rival, kubeconfig, node, exact=exact)
         _write(planned, output)
         _print(planned, snapshot or LIVE, why_not=why_not, as_json=as_json)
     except KeyboardInterrupt:  # which click ends with 1
@@ -145,6 +150,8 @@ def make_or_exit(
     rival: ReschedulingSettings | None,
     kubeconfig: str,
     node: str,
+    *,
+    exact: bool = False,
 ) -> PlannedMoves:
     from trimtab.apps.plan.make import NothingPlanned, make_plan, settings_for
 
@@ -155,7 +162,7 @@ def make_or_exit(
         notes = cluster.metadata.notes
         if not cluster.nodes:
             fail(f"{snapshot or LIVE} has no nodes, so there is nothing to plan")
-        planned = make_plan(cluster, settings, node)
+        planned = make_plan(cluster, settings, node, exact=exact)
     except NothingPlanned as error:
         for note in notes:
             _note(note)

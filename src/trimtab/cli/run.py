@@ -34,11 +34,11 @@ if TYPE_CHECKING:
 
 def parse_controllers(ctx: click.Context, param: click.Parameter, value: str) -> tuple[str, ...]:
     """Names separated by commas, each once."""
-    from trimtab.apps.process import CONTROLLERS
+    from trimtab.apps.process import CONTROLLER_SPECS
 
     names = tuple(dict.fromkeys(name.strip() for name in value.split(",")))
-    if unknown := [name for name in names if name not in CONTROLLERS]:
-        raise click.BadParameter(f"unknown controller {unknown[0]!r}: choose from {', '.join(CONTROLLERS)}")
+    if unknown := [name for name in names if name not in CONTROLLER_SPECS]:
+        raise click.BadParameter(f"unknown controller {unknown[0]!r}: choose from {', '.join(CONTROLLER_SPECS)}")
     return names
 
 
@@ -288,7 +288,7 @@ def run_process(
     from trimtab.serve.listener import CannotListen
     from trimtab.serve.serving_certificate import CertificateError
 
-    specs = [process.CONTROLLERS[name] for name in controllers]
+    specs = [process.CONTROLLER_SPECS[name] for name in controllers]
     try:
         credentials = find_credentials(kubeconfig, server=master)
         options = replace(options, serving=serving.serving(credentials.in_cluster))

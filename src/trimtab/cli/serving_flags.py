@@ -31,7 +31,7 @@ from trimtab.serve.tls_settings import MIN_VERSION, VERSIONS, TlsSettings, tls_s
 Flags = Mapping[str, Any]
 
 SECURE, AUTHENTICATION, AUTHORIZATION = "Secure serving flags", "Authentication flags", "Authorization flags"
-ALL_INTERFACES = "0.0.0.0"
+ALL_INTERFACES = "0.0.0.0"  # noqa: S104 (only if the operator asks for it)
 SERVE, HEALTH = "--serve", "--health-probe-bind-address"
 
 SERVING_FLAGS = (

@@ -62,7 +62,8 @@ def parse_measures(ctx: click.Context, param: click.Parameter, value: str) -> tu
     "policies",
     multiple=True,
     metavar="NAME|FILE",
-    help="A configuration file, a template or a shipped policy (see --list); the first is the baseline. Default: "
+    help="A configuration file, a DeschedulerPolicy, a template or a shipped policy (see --list); the first is the "
+    "baseline. Default: "
     f"{' and '.join(DEFAULT_POLICIES)}.",
 )
 @click.option("--seeds", type=click.IntRange(1, 1000), help=f"Run the seeds 1 to N; {DEFAULT_SEEDS} unless set.")

@@ -66,3 +66,4 @@ class Configuration:
     notes: tuple[Note, ...] = ()
     trimtab: TrimtabConfiguration = DEFAULT
     written: Mapping[str, WrittenProfile] = field(default_factory=dict)  # profiles of a file, by name
+    scheduler_leases: Mapping[str, str] = field(default_factory=dict)  # namespace/name, by other schedulers

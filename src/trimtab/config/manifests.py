@@ -94,6 +94,19 @@ def locate(content: str | bytes, file: str, key: str = "", kinds: Sequence[str] 
     return Located(documents, file)
 
 
+def holds(content: str | bytes, file: str, kinds: Sequence[str]) -> bool:
+    """Whether the file is of one of these kinds, or has a ConfigMap or Secret with one; raises ConfigError without YAML."""
+    manifests = [*_manifests(parse_documents(content, file))]
+    if any(_field(each, "kind") in kinds for each in manifests):
+        return True
+    return any(_is_of(entry, file, kinds) for each in manifests for entry in _entries(each))
+
+
+def _is_of(entry: _Entry, file: str, kinds: Sequence[str]) -> bool:
+    pattern = _CONFIGURATION.format(kinds="|".join(kinds)) + (_RULES if kinds is _OWN_KINDS else "")
+    return re.search(pattern, _text(entry, file), re.MULTILINE) is not None
+
+
 def configuration_text(content: bytes, file: str) -> str:
     """The text of the configuration itself, without the ConfigMap or Secret around it; raises ConfigError."""
     entry = _carried(parse_documents(content, file), file, "", _OWN_KINDS)
@@ -138,8 +151,7 @@ def _choose(entries: Sequence[_Entry], file: str, key: str, kinds: Sequence[str]
     if key:
         found = [each for each in entries if key in (each.key, each.name, each.label)]
     else:
-        pattern = _CONFIGURATION.format(kinds="|".join(kinds)) + (_RULES if kinds is _OWN_KINDS else "")
-        found = [each for each in entries if re.search(pattern, _text(each, file), re.MULTILINE)]
+        found = [each for each in entries if _is_of(each, file, kinds)]
     if len(found) == 1:
         return found[0]
     labels = ", ".join(each.label for each in found or entries)

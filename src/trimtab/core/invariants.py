@@ -7,7 +7,7 @@ from collections.abc import Callable, Iterable, Iterator, Sequence
 from trimtab.core.cluster.invariants import CLUSTER_CHECKS, check_nodes, check_pods, node_names, pod_uids
 from trimtab.core.engine import Engine
 from trimtab.core.scheduling.controller import Scheduling
-from trimtab.core.scheduling.queue.queue import QueueState
+from trimtab.core.scheduling.queue.queued_pod import QueueState
 
 PODS_PER_NODE = 16  # whose checks take as long as those of a node
 

@@ -93,6 +93,11 @@ class PendingWrites:
         for target in list(owned) if owned else ():
             self.end(kind, target)
 
+    def disown(self, kind: type, owner: str) -> None:
+        """The owner no longer waits for its calls; they go on."""
+        for call in self._by_owner.pop((kind, owner), {}).values():
+            call.owner = ""
+
     def end_all(self, kind: type) -> None:
         for target in list(self.of(kind)):
             self.end(kind, target)

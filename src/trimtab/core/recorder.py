@@ -45,7 +45,7 @@ class MetricsRecorder:
         """How a pod waited until the decision just made."""
 
     def queued(self, queue: str, event: str) -> None:
-        """A pod entered the `active`, `backoff`, `unschedulable` or `gated` queue because of `event`."""
+        """A pod entered the `active`, `backoff`, `unschedulable` or `gated` queue; `event`: why, in kube-scheduler's word."""
 
     def attempted(self, profile: str, result: str, timer: PluginTimer) -> None:
         """A scheduling attempt ended as `scheduled`, `unschedulable` or `error`."""
@@ -53,8 +53,11 @@ class MetricsRecorder:
     def unschedulable(self, profile: str, plugins: Sequence[str]) -> None:
         """An attempt found no node; these plugins rejected some."""
 
-    def preemption_attempted(self, victims: int) -> None:
-        """A PostFilter plugin was called and chose so many victims; 0 when it found no candidate."""
+    def preemption_attempted(self) -> None:
+        """A PostFilter plugin was called."""
+
+    def preempted(self, victims: int) -> None:
+        """So many pods have to leave for another pod; those that were leaving already are not counted again."""
 
     def bound(self, profile: str, attempts: int, since_first_attempt: float, bind_seconds: float) -> None:
         """The API server accepted a binding."""

@@ -2,9 +2,10 @@
 
 ::
 
-    Bind, GetPod, Preempt, Evict, BindVolume, SelectNode, LabelNode, ReadLedger, WriteLedger, StartSurge, EndSurge
+    Bind, GetPod, Preempt, Evict, BindVolume, SelectNode, LabelNode, ReadLedger, WriteLedger, StartSurge, EndSurge,
+    ResizePod
                                    ──▶ one queue, `max_in_flight` at a time ──▶ outcome event
-                                       └─(Evict, StartSurge: somebody paused all moves)──▶ not sent
+                                       └─(Evict, StartSurge, ResizePod: somebody paused all moves)──▶ not sent
     SetUnschedulable, Nominate ──▶ the newest of each for a pod, in one patch, behind the LowPriorityGate
                                        ├─(a Bind of the pod is submitted first)──▶ dropped
                                        └─(sent)──▶ a Bind of the pod waits for the answer
@@ -21,7 +22,7 @@ from contextlib import contextmanager, suppress
 from random import Random
 from typing import Any
 
-from trimtab.core.model.events import Event
+from trimtab.core.model.events import BindFailed, BindFailure, Event
 from trimtab.core.model.instructions import (
     Bind,
     Evict,
@@ -30,6 +31,7 @@ from trimtab.core.model.instructions import (
     Nominate,
     SetUnschedulable,
 )
+from trimtab.kube.bind_refusals import BindRefusals
 from trimtab.kube.call_table import ApiCall, Lane, call_table
 from trimtab.kube.event_recorder import EventRecorder
 from trimtab.kube.surge import TOO_LATE
@@ -80,6 +82,8 @@ class ApiCalls:
         paused: Callable[[], Awaitable[str]] = never_paused,  # asked right before a pod is moved: why it must not be
     ) -> None:
         self.patches_failed = 0
+        self.bind_refusals = BindRefusals(clock)
+        self.on_gone: Callable[[str], None] = lambda reason: None  # the API server does not have a pod that we know
         self._transport, self._sink, self._clock = transport, sink, clock
         self._max_in_flight, self._wall = max_in_flight, wall or clock
         self._table = call_table(reader, self._timestamp, ledger_namespace)
@@ -176,7 +180,11 @@ class ApiCalls:
             reply = await self._send(build(instruction), call.timeout, call.needs_lease)
             if reply.status != OK:
                 break
+        if isinstance(instruction, Bind):
+            self.bind_refusals.note(instruction, reply)
         outcome = call.outcome(instruction, reply, self._clock()) if call.outcome is not None else None
+        if isinstance(outcome, BindFailed) and outcome.reason is BindFailure.GONE:
+            self.on_gone(f"the API server does not have the pod {outcome.uid}")
         if call.log is not None:
             call.log(instruction, outcome)
         return outcome

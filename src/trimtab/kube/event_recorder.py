@@ -135,16 +135,16 @@ class EventRecorder:
 
     async def _send(self, request: Request) -> int:
         """The status of the response, 0 for none; failures are counted."""
-        status, error_message = 0, ""
+        status, body, error_message = 0, b"", ""
         try:
             response = await self._writer.send(request, TIMEOUT)
-            status = response.status
+            status, body = response.status, response.body
         except Unreachable as error:
             error_message = str(error)
         if status in ACCEPTED:
             self.written += 1
         else:
             self.failed += 1
-            error_message = error_message or read_status(response.body).message
+            error_message = error_message or read_status(body).message
             log.debug("failed to write event: path=%s status=%d error=%s", request.path, status, error_message)
         return status

@@ -4,6 +4,7 @@
     LEADING ──(renewed every 2 s)──▶ LEADING
     LEADING ──(10 s since the last good renewal was *sent*; or another holder in it; or it is deleted)──▶ LOST, for good
     LEADING ──(release)──▶ RELEASED: no holder in it, so that the next leader need not wait
+    FOLLOWING ──(release)──▶ RELEASED: nothing more is sent, and a lease that an update under way made ours is cleared
 
 Times in the Lease are for people: other clocks are never compared with ours. `may_write` turns false by itself as time
 passes, also while this process is paused or its event loop is stuck.
@@ -17,6 +18,7 @@ import time
 from collections.abc import Awaitable, Callable
 from math import ceil
 from random import Random
+from typing import Protocol
 
 import msgspec
 
@@ -30,6 +32,7 @@ from trimtab.wire.requests import Request, rfc3339_micro
 
 log = logging.getLogger(__name__)
 RELEASE_TIMEOUT = 5.0
+STANDBY_JITTER = 1.0
 NEVER = float("-inf")
 NOT_FOUND, CONFLICT = 404, 409
 WRITTEN = (200, 201)
@@ -53,8 +56,47 @@ def boot_time() -> float:
     return time.clock_gettime(time.CLOCK_BOOTTIME) if hasattr(time, "CLOCK_BOOTTIME") else time.monotonic()
 
 
+class HoldsLease(Protocol):
+    """Whoever acquires and renews a lease: a LeaderElector, here or on another thread."""
+
+    def may_write(self) -> bool: ...
+
+    async def hold(self, acquired: Callable[[int], None]) -> None: ...
+
+
+async def lead(
+    lease: HoldsLease, sink: Callable[[Event], None], prepare: Callable[[], Awaitable[None]], now: Callable[[], float]
+) -> None:
+    """Hold the lease: when it is acquired run `prepare` and send LeaseAcquired, and LeaseLost when it is lost.
+
+    now: the sink's clock.
+    """
+    acquired: asyncio.Future[int] = asyncio.get_running_loop().create_future()
+    holding = asyncio.ensure_future(lease.hold(acquired.set_result))
+    try:
+        await asyncio.wait((acquired, holding), return_when=asyncio.FIRST_COMPLETED)
+        if acquired.done():
+            await _first_of(asyncio.ensure_future(prepare()), holding)
+            if lease.may_write():
+                sink(LeaseAcquired(acquired.result(), now()))
+        await holding
+    finally:
+        holding.cancel()
+        sink(LeaseLost(now()))
+
+
+async def _first_of(preparation: asyncio.Future[None], holding: asyncio.Future[None]) -> None:
+    """Wait for the preparation, but not longer than the lease lasts."""
+    try:
+        await asyncio.wait({preparation, holding}, return_when=asyncio.FIRST_COMPLETED)
+        if preparation.done():
+            preparation.result()
+    finally:
+        preparation.cancel()
+
+
 class LeaderElector:
-    """Acquires one Lease, renews it and releases it."""
+    """Acquires one Lease, renews it and releases it, on one event loop; `may_write` may be called from any thread."""
 
     def __init__(
         self,
@@ -71,43 +113,40 @@ class LeaderElector:
         self._wall, self._random, self._clock = wall, random, clock
         self._lease: Lease | None = None
         self._renewed_at = NEVER
-        self._lost = False
+        self.lost = False
+        self._ended = False  # lost or released
+        self._taking, self._take_sent = (
+            asyncio.Lock(),
+            False,
+        )  # the lock is held while an update that takes it is under way
         self._observed, self._observed_at = b"", NEVER
-        self.last_error = ""  # why the lease could not be acquired, other than that another replica holds it
+        # Why the lease could not be acquired or renewed at the last attempt, other than that another replica holds it.
+        self.last_error = ""
         self.paused = ""
         self.on_pause: Callable[[str], None] = lambda reason: None
 
     def may_write(self) -> bool:
         """Whether no other replica can be the leader yet."""
-        return not self._lost and self._clock() < self._renewed_at + self._settings.renew_deadline
+        return not self._ended and self._clock() < self._renewed_at + self._settings.renew_deadline
 
-    async def run(
-        self, sink: Callable[[Event], None], prepare: Callable[[], Awaitable[None]], now: Callable[[], float]
-    ) -> None:
-        """Acquire the lease, run `prepare`, send LeaseAcquired, and return after LeaseLost when it is lost.
-
-        now: the sink's clock.
-        """
+    async def hold(self, acquired: Callable[[int], None]) -> None:
+        """Acquire the lease, call `acquired` with its term, and renew until it is lost or released."""
         term = await self.acquire()
-        renewal = asyncio.create_task(self.renew())
-        try:
-            await self._run_prepare(prepare, renewal)
-            if self.may_write():
-                sink(LeaseAcquired(term, now()))
-            await renewal
-        finally:
-            renewal.cancel()
-            sink(LeaseLost(now()))
+        if term is not None:
+            acquired(term)
+            await self.renew()
 
-    async def _run_prepare(self, prepare: Callable[[], Awaitable[None]], renewal: asyncio.Task[None]) -> None:
-        """Wait for `prepare`, but not longer than the lease lasts."""
-        preparation = asyncio.ensure_future(prepare())
+    async def delay_standby(self) -> None:
+        """Sleep up to a second if another replica holds the lease, so that replicas started together do not list at once.
+
+        No take-over is late for it: the lease of a replica that died expires from this read on.
+        """
         try:
-            await asyncio.wait({preparation, renewal}, return_when=asyncio.FIRST_COMPLETED)
-            if preparation.done():
-                preparation.result()
-        finally:
-            preparation.cancel()
+            found = await self._read()
+        except Unreachable:
+            return  # logged where it is acquired
+        if found is not None and not self._is_free(found):
+            await asyncio.sleep(self._random.uniform(0.0, STANDBY_JITTER))
 
     async def pause_reason(self) -> str:
         """Why no pod may be moved now, by the lease as the API server has it: paused, not ours, or unreadable."""
@@ -126,12 +165,14 @@ class LeaderElector:
             log.warning("moves paused: reason=%s" if found.paused else "moves resumed: %s", found.paused or self._name)
             self.on_pause(found.paused)
 
-    async def acquire(self) -> int:
-        """Wait until the lease is ours; its term."""
+    async def acquire(self) -> int | None:
+        """Wait until the lease is ours; its term, None if it was released before."""
         await self._try_acquire()
-        while not self.may_write():
+        while not self.may_write() and not self._ended:
             await asyncio.sleep(self._settings.retry_period * self._random.uniform(0.75, 1.0))
             await self._try_acquire()
+        if self._ended:
+            return None
         log.info("successfully acquired lease: lease=%s term=%d identity=%s", self._name, self.term, self._identity)
         return self.term
 
@@ -141,18 +182,19 @@ class LeaderElector:
             await asyncio.sleep(min(self._settings.retry_period, max(self._seconds_left, 0.0)))
             if self.may_write() and not await self._try_renew():
                 break
-        if self._lost:
+        if self._ended:
             return
-        self._lost = True
+        self._ended = self.lost = True
         log.warning("lost lease: lease=%s term=%d holder=%s", self._name, self.term, self.holder)
 
     async def release(self) -> None:
         """Stop writing at once, then clear the holder if it is still us; 5 s at most."""
-        was_leader, self._lost = self.may_write(), True
+        was_leader, self._ended = self.may_write(), True
         try:
-            async with asyncio.timeout(RELEASE_TIMEOUT):
+            async with asyncio.timeout(RELEASE_TIMEOUT), self._taking:
+                held = was_leader or (self._take_sent and await self._still_held())
                 # A second time, because a renewal that was cancelled may have arrived.
-                if was_leader and await self._release() == CONFLICT and await self._still_held():
+                if held and await self._release() == CONFLICT and await self._still_held():
                     await self._release()
         except (Unreachable, TimeoutError) as error:
             log.warning(
@@ -195,7 +237,11 @@ class LeaderElector:
 
     async def _take(self, request: Request) -> None:
         """A conflict means that another replica was faster; any other error needs an administrator."""
-        response = await self._write(request, self._request_timeout)
+        async with self._taking:
+            if self._ended:
+                return
+            self._take_sent = True
+            response = await self._write(request, self._request_timeout)
         if response.status not in (*WRITTEN, CONFLICT):
             raise _error(response)
 
@@ -227,8 +273,11 @@ class LeaderElector:
             response = await self._write(update_lease_request(self._stamped(self._lease)), timeout)
             if response.status not in (200, CONFLICT, NOT_FOUND):
                 raise _error(response)
-            return response.status == 200 or await self._still_held()
+            held = response.status == 200 or await self._still_held()
+            self.last_error = ""
+            return held
         except Unreachable as error:
+            self.last_error = str(error)
             log.warning(
                 "failed to renew lease: lease=%s seconds_left=%.1f error=%s", self._name, self._seconds_left, error
             )

@@ -9,7 +9,7 @@ from typing import TypeVar
 from trimtab.kube.transport import Transport, Unreachable
 from trimtab.wire.decoding import Malformed, read_status
 from trimtab.wire.outcomes import FORBIDDEN, NOT_FOUND, Throttled, throttle
-from trimtab.wire.requests import list_request
+from trimtab.wire.requests import JSON, list_request
 from trimtab.wire.watch import ListPage, Reader, Versioned, decode_list
 
 T = TypeVar("T", bound=Versioned)
@@ -47,23 +47,23 @@ def refusal(status: int, headers: Mapping[str, str], body: bytes) -> ListError:
     return ListError(f"{status} {read_status(body).message}", status, wait)
 
 
-async def list_pages(transport: Transport, path: str, reader: Reader[T]) -> ListPage[T]:
-    """The whole list, page by page: decoding it in one go would delay lease renewals and binds.
+async def list_pages(transport: Transport, path: str, reader: Reader[T], accept: str = JSON) -> ListPage[T]:
+    """The whole list, page by page: decoding it in one go would delay decisions and binds.
 
     Raises Unreachable and ListError; an expired continue token (410) means another list.
     """
-    first = page = await _page(transport, path, reader, "")
+    first = page = await _page(transport, path, reader, "", accept)
     items = [*first.items]
     while page.continue_token:
-        page = await _page(transport, path, reader, page.continue_token)
+        page = await _page(transport, path, reader, page.continue_token, accept)
         if page.version != first.version:
             raise ListError(f"the first page is of version {first.version}, a later one of {page.version}")
         items += page.items
     return ListPage(first.version, "", tuple(items))
 
 
-async def _page(transport: Transport, path: str, reader: Reader[T], continue_token: str) -> ListPage[T]:
-    request = list_request(path, limit=PAGE_SIZE, continue_token=continue_token)
+async def _page(transport: Transport, path: str, reader: Reader[T], continue_token: str, accept: str) -> ListPage[T]:
+    request = list_request(path, limit=PAGE_SIZE, continue_token=continue_token, accept=accept)
     response = await transport.send(request, LIST_TIMEOUT, MAX_PAGE_BYTES)
     if response.status != 200:
         raise refusal(*response)

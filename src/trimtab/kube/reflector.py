@@ -1,21 +1,19 @@
 """Lists and watches one kind of object, and keeps its Store true.
 
-              ┌───────────────── 410 as a response or ERROR event, stalled, refresh() ◀───────────────────────┐
+              ┌───────────────── 410 as a response or ERROR event, relist(), refresh() ◀──────────────────────┐
               ▼                                                                                               │
     start ─▶ LIST ──(complete; the first time: Synced)──▶ WATCH ──(lines)──▶ events, version rises ─▶ WATCH ──┤
               ▲ │                                          ▲ ▲                                                │
               │ └─(failed)─▶ back off 0.8→30 s ─▶ LIST     │ └──(idle for 45 s: quiet or half-open)───────────┤
               │                                            └────(end of stream; broken or refused: back off)──┘
               └─(404 of an optional kind, 403 of a dispensable one)─▶ as an empty list; 3 min later, or at refresh(): LIST
-    every 2 min a consistent list of one object shows the cluster's resourceVersion:
-              ├─ the watch is still behind it two minutes later ─▶ stalled, LIST
-              └─ it is behind ours ─▶ ResourceVersionRegressed: run() ends
 
-Every list is consistent, in pages of one version; an expired continue token (410) means another list. After an idle timeout
-the next watches are short, so that the server ends them before the next timeout: an idle kind and a dead connection can be
-told apart. Before it ends a watch the server sends a bookmark if it knows of anything newer; the consistent list every two
-minutes makes it know. refresh() ends a back-off, but not a Retry-After. A kind that only some pods need is reported when
-listing it is forbidden (`KindForbidden`); the next complete list ends that with another Synced.
+Every list is consistent, in pages of one version; an expired continue token (410) means another list. After an idle timeout,
+or where the watch probe finds the watch behind, the next watches are short: before it ends a watch the server sends a
+bookmark if it knows of anything newer, and the probe's consistent list makes it know. So an idle kind and a dead connection
+can be told apart (`watch_probe.py`), and what the watch does not tell is found by comparing (`cache_comparison.py`).
+refresh() ends a back-off, but not a Retry-After. A kind that only some pods need is reported when listing it is forbidden
+(`KindForbidden`); the next complete list ends that with another Synced.
 """
 
 from __future__ import annotations
@@ -29,20 +27,20 @@ from random import Random
 from typing import Generic
 
 from trimtab.core.model.events import Event, KindForbidden, Synced
+from trimtab.kube.cache_comparison import CacheComparison
 from trimtab.kube.kinds import IfForbidden, T, WatchedKind
 from trimtab.kube.listing import GONE, ListError, list_pages, refusal
-from trimtab.kube.store import ResourceVersionRegressed, Store
+from trimtab.kube.store import Store
 from trimtab.kube.transport import IdleTimeout, Stream, Transport, Unreachable
-from trimtab.wire.requests import list_request, watch_request
-from trimtab.wire.watch import ListPage, decode_list, decode_watch_event
+from trimtab.kube.watch_probe import WatchProbe
+from trimtab.wire.requests import watch_request
+from trimtab.wire.watch import ListPage, decode_watch_event
 
 log = logging.getLogger(__name__)
 IDLE_TIMEOUT = 45.0
 WATCH_SECONDS = (300, 600)
-IDLE_WATCH_SECONDS = 30
-PROBE_INTERVAL = 120.0
+IDLE_WATCH_SECONDS = 10
 NOT_SERVED_RETRY = 180.0
-PROBE_TIMEOUT = 20.0
 MIN_WATCH_SECONDS = 1.0
 INITIAL_DELAY = 0.8
 MAX_DELAY = 30.0
@@ -60,7 +58,11 @@ class Counts:
     expired_lines: int = 0
     silences: int = 0
     setbacks: int = 0
-    stalls: int = 0
+    stalls: int = 0  # differences found, and the watch did not even reach the version of the list
+    comparisons: int = 0
+    missing: int = 0  # differences found by comparisons: events that the watch did not bring
+    outdated: int = 0
+    leftover: int = 0
 
 
 class ListWatchError(Exception):
@@ -78,8 +80,8 @@ class TreatedAsEmpty(Exception):
 class Backoff:
     """Exponential back-off with jitter; starts again after two minutes without a failure."""
 
-    def __init__(self, random: Random) -> None:
-        self._random = random
+    def __init__(self, random: Random, max_delay: float = MAX_DELAY) -> None:
+        self._random, self._max_delay = random, max_delay
         self._delay = INITIAL_DELAY
         self._last = float("-inf")
 
@@ -88,7 +90,7 @@ class Backoff:
         if now - self._last > RESET_AFTER:
             self._delay = INITIAL_DELAY
         delay = self._delay * self._random.uniform(0.75, 1.0)
-        self._delay = min(MAX_DELAY, 2 * self._delay)
+        self._delay = min(self._max_delay, 2 * self._delay)
         self._last = now + delay
         return delay
 
@@ -103,14 +105,18 @@ class Reflector(Generic[T]):
         sink: Callable[[Event], None],
         clock: Callable[[], float],
         random: Random,
+        comparison_lock: asyncio.Lock | None = None,  # held while a kind is compared, to compare one at a time
     ) -> None:
         self.counts = Counts()
+        self.kind, self.sink, self.clock = kind, sink, clock
         self.store = Store(kind)
         self.last_heard = float("-inf")
         self.last_error = ""
         self.served = True
         self.forbidden = ""  # why the kind may not be listed, once that was reported
-        self._transport, self._kind, self._sink, self._clock, self._random = transport, kind, sink, clock, random
+        self._transport, self._random = transport, random
+        self._probe = WatchProbe(transport, self, random)
+        self._comparison = CacheComparison(transport, self, comparison_lock or asyncio.Lock(), random)
         self._backoff = Backoff(random)
         # A request is done when a list that began after it is complete.
         self._lists_requested, self._lists_done, self._lists_refused = 1, 0, 0
@@ -124,12 +130,13 @@ class Reflector(Generic[T]):
         """List and watch until cancelled, or until ResourceVersionRegressed (in an ExceptionGroup)."""
         async with asyncio.TaskGroup() as group:
             group.create_task(self._list_and_watch())
-            group.create_task(self._detect_stalls())
+            group.create_task(self._probe.run())
+            group.create_task(self._comparison.run())
 
     async def refresh(self) -> None:
         """List once more, and return when that is done or forbidden: a new leader must not act on a lagging watch."""
         async with self._listed:
-            self._relist()
+            self.relist()
             requested = self._lists_requested
             await self._listed.wait_for(lambda: max(self._lists_done, self._lists_refused) >= requested)
 
@@ -137,9 +144,29 @@ class Reflector(Generic[T]):
     def _must_list(self) -> bool:
         return self._lists_done < self._lists_requested
 
-    def _relist(self) -> None:
+    @property
+    def watching(self) -> bool:
+        """Whether the store is meant to follow the cluster: the kind is served and listed, and no other list is due."""
+        return self.served and not self.forbidden and not self._must_list
+
+    def suspect(self, reason: str) -> None:
+        """Compare the store with the cluster soon, because the watch may have lost events."""
+        self._comparison.suspect(reason)
+
+    def relist(self) -> None:
+        """List as soon as possible, whatever is under way."""
         self._lists_requested += 1
         self._wake.set()
+        self.reopen()
+
+    def watch_briefly(self) -> None:
+        """Open the watch again, for a short time: its end brings a bookmark."""
+        if not self._idle:
+            self._idle = True
+            self.reopen()
+
+    def reopen(self) -> None:
+        """End the watch, so that the next one begins where it is."""
         if self._stream is not None:
             self._interrupted = True
             self._stream.close()
@@ -162,11 +189,11 @@ class Reflector(Generic[T]):
         except TreatedAsEmpty as error:
             listed, self.served, reason = ListPage(self.store.version, "", ()), False, str(error)
         except ListWatchError as error:
-            if error.forbidden and self._kind.if_forbidden is IfForbidden.REPORT:
+            if error.forbidden and self.kind.if_forbidden is IfForbidden.REPORT:
                 await self._report_forbidden(str(error), requested)
             raise
-        for count, event in enumerate(self.store.replace(listed, self._clock())):
-            self._sink(event)
+        for count, event in enumerate(self.store.replace(listed, self.clock())):
+            self.sink(event)
             if count % BATCH == BATCH - 1:
                 await asyncio.sleep(0)
         await self._list_done(requested)
@@ -179,19 +206,20 @@ class Reflector(Generic[T]):
         self._lists_refused = requested
         if error != self.forbidden:
             self.forbidden = error
-            self._sink(KindForbidden(self._kind.name, error, self._clock()))
+            self.sink(KindForbidden(self.kind.name, error, self.clock()))
         async with self._listed:
             self._listed.notify_all()
 
     async def _wait_until_served(self) -> None:
         """A CustomResourceDefinition may be installed at any time."""
         with suppress(TimeoutError):
-            await asyncio.wait_for(self._wake.wait(), NOT_SERVED_RETRY)
+            async with asyncio.timeout(NOT_SERVED_RETRY):
+                await self._wake.wait()
         self._lists_requested += not self._must_list
 
     def _log_served(self, reason: str) -> None:
         """Of a kind with two API groups, the legacy one is logged only where it is in use."""
-        kind = self._kind
+        kind = self.kind
         named = kind.name, NOT_SERVED_RETRY
         if reason:
             log.warning("forbidden, treated as empty: kind=%s retry_seconds=%d error=%s", *named, reason)
@@ -202,29 +230,30 @@ class Reflector(Generic[T]):
 
     async def _pages(self) -> ListPage[T]:
         try:
-            return await list_pages(self._transport, self._kind.path, self._kind.reader)
+            return await list_pages(self._transport, self.kind.path, self.kind.reader)
         except ListError as error:
-            if error.not_served and self._kind.optional:
+            if error.not_served and self.kind.optional:
                 raise TreatedAsEmpty from None
             described = self._error("list", error)
-            may_do_without = error.forbidden and self._kind.if_forbidden is IfForbidden.EMPTY
+            may_do_without = error.forbidden and self.kind.if_forbidden is IfForbidden.EMPTY
             raise TreatedAsEmpty(str(described)) if may_do_without else described from None
 
     async def _list_done(self, requested: int) -> None:
         self._lists_done = requested
         self.counts.lists += 1
-        self.last_heard, self.last_error = self._clock(), ""
+        self.last_heard, self.last_error = self.clock(), ""
         was_forbidden, self.forbidden = self.forbidden, ""
         if self.counts.lists == 1 or was_forbidden:
-            self._sink(Synced(self._kind.name, self.last_heard))
+            self.sink(Synced(self.kind.name, self.last_heard))
         if self.served:
-            log.info("listed: kind=%s objects=%d version=%d", self._kind.name, len(self.store), self.store.version)
+            log.info("listed: kind=%s objects=%d version=%d", self.kind.name, len(self.store), self.store.version)
         async with self._listed:
             self._listed.notify_all()
 
     async def _watch(self) -> None:
+        self._interrupted = False
         seconds = IDLE_WATCH_SECONDS if self._idle else self._random.randint(*WATCH_SECONDS)
-        request = watch_request(self._kind.path, self.store.version, seconds)
+        request = watch_request(self.kind.path, self.store.version, seconds)
         loop = asyncio.get_running_loop()
         started, lines = loop.time(), 0
         self.counts.watches += 1
@@ -232,7 +261,7 @@ class Reflector(Generic[T]):
             if stream.status != 200:
                 self.counts.expired_answers += stream.status == GONE
                 raise self._error("watch", refusal(stream.status, stream.headers, await stream.body()))
-            self.last_heard = self._clock()
+            self.last_heard, self.last_error = self.clock(), ""
             if self._must_list:
                 return
             self._stream = stream
@@ -242,7 +271,7 @@ class Reflector(Generic[T]):
                     await self._consume(batch)
             finally:
                 self._stream = None
-        self.last_heard = self._clock()
+        self.last_heard = self.clock()
         if not lines and loop.time() - started < MIN_WATCH_SECONDS:
             raise ListWatchError("watch: the server ended it at once")
 
@@ -253,21 +282,21 @@ class Reflector(Generic[T]):
             await asyncio.sleep(0)
 
     def _apply(self, batch: list[bytes]) -> None:
-        self.last_heard = self._clock()
+        self.last_heard = self.clock()
         for raw in batch:
-            change = decode_watch_event(raw, self._kind.reader)
+            change = decode_watch_event(raw, self.kind.reader)
             if change.type == "ERROR":
                 self.counts.expired_lines += change.code == GONE
                 raise ListWatchError(f"watch: {change.code} {change.message}", relist=True)
             self._idle = self._idle and change.type == "BOOKMARK"
             event = self.store.apply(change, self.last_heard)
             if event is not None:
-                self._sink(event)
+                self.sink(event)
 
     def _on_idle(self, error: IdleTimeout) -> None:
         self.counts.silences += 1
         self._idle = True
-        log.debug("watch idle, watching again: kind=%s error=%s", self._kind.name, error)
+        log.debug("watch idle, watching again: kind=%s error=%s", self.kind.name, error)
 
     async def _back_off(self, error: Unreachable | ListWatchError) -> None:
         if self._interrupted:
@@ -281,52 +310,17 @@ class Reflector(Generic[T]):
         self.last_error = str(error)
         log.warning(
             "list/watch failed, retrying: kind=%s seconds=%.1f error=%s",
-            self._kind.name,
+            self.kind.name,
             max(delay, retry_after),
             error,
         )
         await asyncio.sleep(retry_after)
         with suppress(TimeoutError):
-            await asyncio.wait_for(self._wake.wait(), max(delay - retry_after, 0.0))
-
-    async def _detect_stalls(self) -> None:
-        expected = 0
-        while True:
-            await asyncio.sleep(PROBE_INTERVAL)
-            expected = 0 if self._must_list else await self._probe(expected)
-
-    async def _probe(self, expected: int) -> int:
-        """Compare the watch with the cluster's version; the version that it must have reached by the next probe."""
-        ours = self.store.version
-        cluster = await self._cluster_version()
-        if cluster == 0:
-            return 0
-        if cluster < ours:
-            raise ResourceVersionRegressed(
-                f"{self._kind.name}: the cluster is at version {cluster}, but {ours} was seen before"
-            )
-        if self.store.version < expected and not self._must_list:
-            self.counts.stalls += 1
-            log.warning(
-                "watch stalled, relisting: kind=%s version=%d expected=%d",
-                self._kind.name,
-                self.store.version,
-                expected,
-            )
-            self._relist()
-        return cluster
-
-    async def _cluster_version(self) -> int:
-        """The version of a consistent list of one object; 0 if it failed."""
-        try:
-            response = await self._transport.send(list_request(self._kind.path, limit=1), PROBE_TIMEOUT)
-        except Unreachable:
-            return 0
-        listed = decode_list(response.body, self._kind.reader) if response.status == 200 else None
-        return listed.version if isinstance(listed, ListPage) else 0
+            async with asyncio.timeout(max(delay - retry_after, 0.0)):
+                await self._wake.wait()
 
     def _error(self, what: str, error: ListError) -> ListWatchError:
-        remedy = f"; {self._kind.remedy(str(error))}" if error.forbidden and self._kind.role else ""
-        revoked = error.forbidden and self._kind.if_forbidden is not IfForbidden.WAIT
-        relist = error.status == GONE or revoked or (error.not_served and self._kind.optional)
+        remedy = f"; {self.kind.remedy(str(error))}" if error.forbidden and self.kind.role else ""
+        revoked = error.forbidden and self.kind.if_forbidden is not IfForbidden.WAIT
+        relist = error.status == GONE or revoked or (error.not_served and self.kind.optional)
         return ListWatchError(f"{what}: {error}{remedy}", relist, error.retry_after, error.forbidden)

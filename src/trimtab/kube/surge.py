@@ -8,6 +8,7 @@ from trimtab.core.model.events import SurgeDone, SurgeFailed
 from trimtab.core.model.instructions import EndSurge, StartSurge
 from trimtab.wire.decoding import read_status
 from trimtab.wire.outcomes import CONFLICT, NOT_FOUND, OK, REQUEST_TIMEOUT, TOO_MANY_REQUESTS, Reply
+from trimtab.wire.quota import quotas_request
 from trimtab.wire.requests import Request
 from trimtab.wire.surge import (
     Obstacle,
@@ -18,7 +19,6 @@ from trimtab.wire.surge import (
     deletion_cost_request,
     end_request,
     quota_obstacle,
-    quotas_request,
     start_request,
     workload_obstacle,
     workload_request,
@@ -34,7 +34,8 @@ async def start_surge(surge: StartSurge, send: Send, now: Callable[[], float]) -
     reply = await send(workload_request(surge))
     workload = decode_workload(reply.body) if reply.status == OK else None
     if workload is None:
-        why = f"{surge.kind} {surge.workload} cannot be read: {reply.message}"
+        # What was not sent says why by itself, such as that moves are paused.
+        why = f"{surge.kind} {surge.workload} cannot be read: {reply.message}" if reply.sent else reply.message
         return SurgeFailed(surge.uid, why, now(), impossible=_is_refusal(reply))
     if workload.surge_for == surge.uid:
         return SurgeDone(surge.uid, now())
@@ -50,7 +51,7 @@ async def _obstacle_around(surge: StartSurge, workload: Workload, send: Send) ->
     autoscalers = await send(autoscalers_request(surge))
     if autoscalers.status != OK:
         return _unreadable("HorizontalPodAutoscalers", autoscalers)
-    quotas = await send(quotas_request(surge))
+    quotas = await send(quotas_request(surge.namespace))
     if quotas.status != OK:
         return _unreadable("quotas", quotas)
     return autoscaler_obstacle(surge, autoscalers.body) or quota_obstacle(workload, quotas.body)

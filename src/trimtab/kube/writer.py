@@ -76,6 +76,7 @@ class LowPriorityGate:
         if self._open.is_set():
             return
         try:
-            await asyncio.wait_for(self._open.wait(), MAX_DELAY)
+            async with asyncio.timeout(MAX_DELAY):
+                await self._open.wait()
         except TimeoutError:
             return

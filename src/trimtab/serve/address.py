@@ -21,7 +21,8 @@ def parse_address(text: str, anywhere: bool = False) -> tuple[str, int]:
     if not colon or not port.isascii() or not port.isdigit() or int(port) > 65535:
         raise InvalidAddress(f"{text!r} is not HOST:PORT, for example {DEFAULT_ADDRESS}")
     try:
-        address = ipaddress.ip_address({"localhost": "127.0.0.1", "": "0.0.0.0" if anywhere else ""}.get(name, name))
+        any_address = "0.0.0.0" if anywhere else ""  # noqa: S104 (only if the operator asks for it)
+        address = ipaddress.ip_address({"localhost": "127.0.0.1", "": any_address}.get(name, name))
     except ValueError:
         raise InvalidAddress(f"{name!r} is not an IP address; example: {DEFAULT_ADDRESS}") from None
     if not address.is_loopback and not anywhere:

@@ -19,7 +19,8 @@ from trimtab.core.framework.profile import plugin_name
 from trimtab.core.model.pod import Pod
 from trimtab.core.rescheduling.controller import Rescheduling
 from trimtab.core.scheduling.controller import Scheduling
-from trimtab.core.scheduling.queue.queue import QueueState
+from trimtab.core.scheduling.queue.queued_pod import QueueState
+from trimtab.kube.bind_refusals import BindRefusals
 from trimtab.serve.move_gauges import move_gauges
 from trimtab.serve.node_gauges import cluster_gauges, node_gauges
 
@@ -63,7 +64,9 @@ class ProcessStats:
     sources: Callable[[], Mapping[str, int]] = _no_counts  # by query: 1 while it fails
     reloads: Callable[[], Mapping[str, int]] = _no_counts  # by outcome
     recorded: Callable[[], Mapping[str, int]] = _no_counts  # records and bytes of the recording
+    log_lines_dropped: Callable[[], int] = _zero
     config_in_force: Callable[[], bool] | None = None  # None without a configuration file
+    bind_refusals: BindRefusals | None = None  # None in a process that binds no pods
 
 
 class Gauges:
@@ -169,6 +172,9 @@ class Gauges:
         yield _counter("trimtab_events_total", "Kubernetes Events by outcome.", ("outcome",), events)
         failed = [((), stats.conditions_failed())]
         yield _counter("trimtab_conditions_failed_total", "Pod status patches that failed.", (), failed)
+        documentation = "Log lines that nobody read in time, or that could not be written."
+        yield _counter("trimtab_log_lines_dropped_total", documentation, (), [((), stats.log_lines_dropped())])
+        yield from self._bind_metrics()
         failing = [((source,), fails) for source, fails in stats.sources().items()]
         yield _gauge(
             "trimtab_source_failing", "1 while a query to a metric source fails, else 0.", ("source",), failing
@@ -178,11 +184,21 @@ class Gauges:
             yield _counter(f"trimtab_recorded_{name}_total", f"Size of the recording in {name}.", (), [((), number)])
         yield from self._api_server_metrics()
 
+    def _bind_metrics(self) -> Iterator[Metric]:
+        binds = self._stats.bind_refusals
+        if binds is None:
+            return
+        refusals = [((reason,), n) for reason, n in binds.counts.items()]
+        documentation = "Binds that the API server refused or did not answer, by reason."
+        yield _counter("trimtab_bind_refusals_total", documentation, ("reason",), refusals)
+        documentation = "Binds refused since one last succeeded."
+        yield _gauge("trimtab_binds_refused_in_a_row", documentation, (), [((), binds.in_a_row)])
+
     def _api_server_metrics(self) -> Iterator[Metric]:
         stats = self._stats
         yield _counter(
             "trimtab_watch_incidents_total",
-            "Lists, watches, expirations, stalls and malformed objects of each informer.",
+            "Lists, watches, expirations, stalls, lost events and malformed objects of each informer.",
             ("kind", "incident"),
             [((kind, what), n) for kind, counts in stats.informers().items() for what, n in counts.items()],
         )

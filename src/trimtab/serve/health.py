@@ -1,10 +1,11 @@
 """Health checks in Kubernetes' form.
 
     /livez     the process answers and its event loop runs. Passes while the API server is down: a restart would not help.
-    /readyz    it could work if it were the leader: every informer has synced. A standby is ready, too.
+    /readyz    it could work if it were the leader: every informer is synced and connected. A standby is ready, too.
     /healthz   same as /livez, for old probes.
 
-The reason of a failure is only logged, because these pages are unauthenticated.
+The reason of a failure is only logged, because these pages are unauthenticated. A thread of their own serves them, so a
+check may only read what another thread may change at any time.
 """
 
 from __future__ import annotations

@@ -1,16 +1,16 @@
 """The pages: health checks, /metrics and further endpoints. They accept GET only and change nothing.
 
-`listener.py` serves them, on each port those that it may have (`apps/serving.py`).
+`listener.py` serves them; `apps/serving.py` says which port has which of them.
 """
 
 from __future__ import annotations
 
 import asyncio
-from collections.abc import Awaitable, Callable, Iterable
-from typing import Protocol
+from collections.abc import Awaitable, Callable, Coroutine, Iterable
+from typing import Any, Protocol
 
 from aiohttp import web
-from aiohttp.typedefs import Middleware
+from aiohttp.typedefs import Handler, Middleware
 from prometheus_client import CONTENT_TYPE_PLAIN_0_0_4, ProcessCollector, generate_latest
 from prometheus_client.core import Metric
 from prometheus_client.registry import Collector
@@ -22,6 +22,7 @@ from trimtab.serve.metrics import PrometheusRecorder
 MAX_BODY_BYTES = 1 << 10
 
 RequestHandler = Callable[[web.Request], Awaitable[web.Response]]
+RunPage = Callable[[Coroutine[Any, Any, web.StreamResponse]], Awaitable[web.StreamResponse]]
 
 
 class Endpoints(Protocol):
@@ -62,8 +63,14 @@ def create_app(
     metrics: MetricsEndpoint | None = None,
     *endpoints: Endpoints,
     middlewares: Iterable[Middleware] = (),
+    run_page: RunPage | None = None,
 ) -> web.Application:
-    """The health checks, /metrics if given, and further endpoints."""
+    """The health checks, /metrics if given, and further endpoints. Health checks are answered by the loop that serves.
+
+    `run_page` runs the handler of any other page, on the loop of the engine that it reads.
+    """
+    if run_page is not None:
+        middlewares = (*middlewares, _on_another_loop(health, run_page))
     app = web.Application(client_max_size=MAX_BODY_BYTES, middlewares=middlewares)
     app.on_response_prepare.append(_set_headers)
     for page in health.pages:
@@ -74,6 +81,20 @@ def create_app(
     for each in endpoints:
         each.register(app)
     return app
+
+
+def _on_another_loop(health: Health, run_page: RunPage) -> Middleware:
+    @web.middleware
+    async def middleware(request: web.Request, handler: Handler) -> web.StreamResponse:
+        if request.path.lstrip("/").partition("/")[0] in health.pages:
+            return await handler(request)
+        return await run_page(_answer(request, handler))
+
+    return middleware
+
+
+async def _answer(request: web.Request, handler: Handler) -> web.StreamResponse:
+    return await handler(request)
 
 
 def _page_handler(health: Health, page: str) -> RequestHandler:

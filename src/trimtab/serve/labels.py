@@ -1,13 +1,12 @@
 """The labeller's endpoints.
 
-/status      `ok`, or 503 and the reasons: a check fails, or the API server rejects all patches
 /nodes       the labelled nodes, in dynamic-Scheduler's format
 /pressure    each node that is not calm: by which rule, its value, since when
 """
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterable
+from collections.abc import Callable
 
 import msgspec
 from aiohttp import web
@@ -20,36 +19,33 @@ from trimtab.core.labelling.node_labeller import NodeLabeller
 from trimtab.serve.health import Check
 
 TYPE = "Label type=presure Nodes"  # spelt as dynamic-Scheduler's clients expect it
-SERVICE_UNAVAILABLE = 503
 REMEDY = "run `trimtab doctor` with this account's kubeconfig for the remedy"
+
+
+def patches_check(engine: Engine) -> Check:
+    """Fails while the API server rejects all patches, with its message; a standby sends none."""
+
+    def run() -> str | None:
+        labeller, leads = engine.controller(Labelling).labeller, engine.state.term is not None
+        message = printable(labeller.patches.forbidden) if labeller is not None and leads else ""
+        return f"the API server rejects all patches (403): {message}: {REMEDY}" if message else None
+
+    return Check("labels", run)
 
 
 class LabellerEndpoints:
     """Runs on the engine's event loop. `to_wall_time` converts the engine's times."""
 
-    def __init__(
-        self, engine: Engine, checks: Iterable[Check], to_wall_time: Callable[[float], float] = lambda at: at
-    ) -> None:
-        self._engine, self._checks, self._to_wall_time = engine, tuple(checks), to_wall_time
+    def __init__(self, engine: Engine, to_wall_time: Callable[[float], float] = lambda at: at) -> None:
+        self._engine, self._to_wall_time = engine, to_wall_time
 
     @property
     def _labeller(self) -> NodeLabeller | None:
         return self._engine.controller(Labelling).labeller
 
     def register(self, app: web.Application) -> None:
-        for name, handler in (("status", self._status), ("nodes", self._nodes), ("pressure", self._pressure)):
+        for name, handler in (("nodes", self._nodes), ("pressure", self._pressure)):
             app.router.add_get(f"/{name}", handler, allow_head=False)
-
-    async def _status(self, request: web.Request) -> web.Response:
-        problems = [f"{check.name}: {reason}" for check in self._checks if (reason := check.run()) is not None]
-        if message := self._forbidden():
-            problems.append(f"labels: the API server rejects all patches (403): {message}: {REMEDY}")
-        return web.Response(status=SERVICE_UNAVAILABLE if problems else 200, text="\n".join(problems) or "ok")
-
-    def _forbidden(self) -> str:
-        """The API server's message while it rejects all patches; a standby sends none."""
-        labeller, leads = self._labeller, self._engine.state.term is not None
-        return printable(labeller.patches.forbidden) if labeller is not None and leads else ""
 
     async def _nodes(self, request: web.Request) -> web.Response:
         names = self._labeller.labelled_nodes() if self._labeller is not None else []

@@ -28,9 +28,7 @@ from trimtab.serve.move_metrics import MoveMetrics
 MAX_ATTEMPTS_LABEL = 15
 SCHEDULED = "scheduled"
 SUCCESS = "Success"  # a plugin that raises is not timed
-# kube-scheduler counts gated pods as unschedulable, and prefixes these two events.
-QUEUES = {"gated": "unschedulable"}
-EVENTS = {"PodAdd": "UnschedulablePodAdd", "PodUpdate": "UnschedulablePodUpdate"}
+QUEUES = {"gated": "unschedulable"}  # as kube-scheduler counts them
 PATCH_RESULTS = ("done", "failed", "forbidden")
 SPLIT_EVERY = 10  # decisions of which one is timed plugin by plugin
 
@@ -64,7 +62,9 @@ class Metrics:
         )
         self.preemptions = Counter("scheduler_preemption_attempts_total", "Preemption attempts.")
         self.victims = Histogram(
-            "scheduler_preemption_victims", "Victims of each preemption.", exponential_buckets(1, 2, 7)
+            "scheduler_preemption_victims",
+            "Victims of each preemption, but those that were leaving already.",
+            exponential_buckets(1, 2, 7),
         )
         self._define_timings()
         self._define_failures()
@@ -148,7 +148,7 @@ class PrometheusRecorder(MetricsRecorder):
 
     def queued(self, queue: str, event: str) -> None:
         """A pod was added to a queue."""
-        self._metrics.incoming.add(QUEUES.get(queue, queue), EVENTS.get(event, event))
+        self._metrics.incoming.add(QUEUES.get(queue, queue), event)
 
     def attempted(self, profile: str, result: str, timer: PluginTimer) -> None:
         """A decision was made; a scheduled pod's attempt goes on until its bind is answered."""
@@ -166,11 +166,13 @@ class PrometheusRecorder(MetricsRecorder):
         for plugin in plugins:
             self._metrics.unschedulable.add(plugin, profile)
 
-    def preemption_attempted(self, victims: int) -> None:
-        """A PostFilter plugin was asked to preempt; victims are observed only if it found a node."""
+    def preemption_attempted(self) -> None:
+        """A PostFilter plugin was asked to preempt."""
         self._metrics.preemptions.add()
-        if victims:
-            self._metrics.victims.observe(victims)
+
+    def preempted(self, victims: int) -> None:
+        """Pods have to leave for another one."""
+        self._metrics.victims.observe(victims)
 
     def bound(self, profile: str, attempts: int, since_first_attempt: float, bind_seconds: float) -> None:
         """A bind succeeded."""

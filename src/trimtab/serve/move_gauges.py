@@ -2,12 +2,11 @@
 
 from __future__ import annotations
 
-from collections import Counter
 from collections.abc import Iterator, Mapping, Sequence
 
 from prometheus_client.core import GaugeMetricFamily, Metric
 
-from trimtab.core.model.ledger import MoveRecord
+from trimtab.core.model.ledger import UNDER_WAY, MoveRecord
 from trimtab.core.rescheduling.controller import Rescheduling
 from trimtab.core.rescheduling.move_budgets import budgets_left
 from trimtab.core.rescheduling.remedies import PLANS_WITHOUT_RELIEF
@@ -19,11 +18,19 @@ def move_gauges(controller: Rescheduling) -> Iterator[Metric]:
     """Without a rescheduler, or before its first move, most of them have no values."""
     execution, now, settings = controller.execution, controller.history.now, controller.settings
     records = tuple(execution.records.values())
-    under_way = Counter(each.state.value for each in records if each.under_way)
-    yield _gauge("trimtab_moves_under_way", "Moves that have not ended, by state.", "state", under_way)
-    ages = {state: max(now - each.at for each in records if each.state == state) for state in under_way}
-    documentation = "Time since the oldest move in a state was charged, by state."
-    yield _gauge("trimtab_oldest_move_age_seconds", documentation, "state", ages)
+    ages: dict[str, list[float]] = {} if settings is None else {state.value: [] for state in sorted(UNDER_WAY)}
+    for each in records:
+        if each.under_way:
+            ages.setdefault(each.state.value, []).append(now - each.at)
+    numbers = {state: len(found) for state, found in ages.items()}
+    yield _gauge("trimtab_moves_under_way", "Moves that have not ended, by state.", "state", numbers)
+    documentation = "Time since the oldest move in a state was charged, by state; 0 where there is none."
+    yield _gauge(
+        "trimtab_oldest_move_age_seconds",
+        documentation,
+        "state",
+        {state: max(found, default=0.0) for state, found in ages.items()},
+    )
     unreadable = GaugeMetricFamily("trimtab_ledger_unreadable", "1 while the ledger cannot be read or written, else 0.")
     unreadable.add_metric((), int(bool(execution.ledger_problem)))
     yield unreadable

@@ -316,7 +316,7 @@ class DaemonSet(PodOwner):
 
 def _required_node(pod: Pod) -> str:
     affinity = pod.spec.affinity
-    assert affinity is not None and affinity.node_affinity.required
+    assert affinity is not None and affinity.node_affinity.required is not None
     return affinity.node_affinity.required[0].match_fields[0].values[0]
 
 

@@ -49,7 +49,7 @@ class Poller:
         ranges: Sequence[HistoryRange] = HISTORY_RANGES,
     ) -> None:
         self._source, self._emit, self._now, self._ranges = source, emit, now, ranges
-        self._random = random or Random()
+        self._random = random or Random()  # noqa: S311 (for jitter)
         self._reported: dict[
             str, bool
         ] = {}  # failing queries that were emitted, and whether their answers were invalid

@@ -12,7 +12,7 @@ from typing import Any, TypeVar, cast
 import msgspec
 from msgspec import Raw, Struct
 
-from trimtab.wire.quantity import QuantityError, nanos
+from trimtab.wire.quantity import QuantityError, all_nanos, nanos
 
 S = TypeVar("S", bound=Struct)
 T = TypeVar("T")
@@ -79,8 +79,17 @@ def decode_fields(data: bytes | Raw, shape: type[S], path: str, errors: list[str
 
 def parse_amounts(quantities: Quantities | None, path: str, errors: list[str]) -> dict[str, int]:
     """Billionths by resource; an invalid quantity counts as zero, with an error."""
+    if not quantities:
+        return {}
+    try:
+        return all_nanos(quantities)
+    except QuantityError:
+        return _valid_amounts(quantities, path, errors)
+
+
+def _valid_amounts(quantities: Quantities, path: str, errors: list[str]) -> dict[str, int]:
     found: dict[str, int] = {}
-    for name, text in (quantities or {}).items():
+    for name, text in quantities.items():
         try:
             found[name] = nanos(text)
         except QuantityError as error:

@@ -10,6 +10,7 @@ K = TypeVar("K", bound=Hashable)
 V = TypeVar("V")
 
 GENERATION_SIZE = 8192
+MAX_KEY = 1 << 16  # bytes; larger parts are too few to be shared, and thousands of them would fill the memory
 
 
 class GenerationalCache(dict[K, V], Generic[K, V]):
@@ -27,6 +28,8 @@ class GenerationalCache(dict[K, V], Generic[K, V]):
         self._old: dict[K, V] = {}
 
     def __missing__(self, key: K) -> V:
+        if isinstance(key, bytes) and len(key) > MAX_KEY:
+            return self._build(key)
         value = self._old[key] if key in self._old else self._build(key)
         if len(self) >= self._generation:
             self._old = dict(self)

@@ -30,6 +30,7 @@ from trimtab.wire.decoding import (
 from trimtab.wire.interning import GenerationalCache
 from trimtab.wire.pod_json import ConditionShape, Name, RawObject
 
+MAX_SHARED_IMAGES = 1_000  # of a node; more would push those of all others out of the cache
 ADDRESS_TYPES = ("InternalIP", "Hostname")
 SCHEDULING_FIELDS = ("metadata.labels", "spec", "object")
 
@@ -120,10 +121,16 @@ class NodeReader:
         """The node; raises only when its resourceVersion is not a number."""
         meta, spec, status = shape.metadata, shape.spec or NodeSpecShape(), shape.status or NodeStatusShape()
         allocatable, allocatable_error = self._amounts[bytes(status.allocatable)]
-        if allocatable is None and not allocatable_error:
-            allocatable, allocatable_error = self._amounts[bytes(status.capacity)]
-        capacity, _ = self._amounts[bytes(status.capacity)]
-        images = [self._images[bytes(raw)] for raw in status.images or ()]
+        capacity = allocatable
+        if status.capacity != status.allocatable:
+            capacity, capacity_error = self._amounts[bytes(status.capacity)]
+            if allocatable is None and not allocatable_error:
+                allocatable, allocatable_error = capacity, capacity_error
+        raw_images = status.images or ()
+        if len(raw_images) <= MAX_SHARED_IMAGES:
+            images = [self._images[bytes(raw)] for raw in raw_images]
+        else:
+            images = _many_images(raw_images)
         annotations, annotation_error = self._annotations[meta.annotations]
         return Node(
             name=intern(meta.name),
@@ -197,7 +204,28 @@ def _allocatable(raw: bytes) -> tuple[Amounts | None, str]:
     return amounts(parse_amounts(quantities, "status.allocatable", errors)), summarize(errors)
 
 
+_decode_image = msgspec.json.Decoder(ImageShape | None).decode
+_decode_images = msgspec.json.Decoder(tuple[ImageShape | None, ...]).decode
+_NO_IMAGE = ImageShape()
+
+
+def _many_images(raw_images: tuple[Raw, ...]) -> list[tuple[Image, str]]:
+    """All at once, which is cheaper, unless one of them cannot be read."""
+    try:
+        shapes = _decode_images(b"[%b]" % b",".join(raw_images))
+    except UNREADABLE:
+        return [_image(bytes(raw)) for raw in raw_images]
+    return [(_built_image(shape or _NO_IMAGE), "") for shape in shapes]
+
+
 def _image(raw: bytes) -> tuple[Image, str]:
-    errors: list[str] = []
-    shape = decode_part(raw, ImageShape, "status.images", errors) or ImageShape()
-    return Image(shape.names or (), max(shape.size_bytes or 0, 0)), summarize(errors)
+    error = ""
+    try:
+        shape = _decode_image(raw) or _NO_IMAGE
+    except UNREADABLE as unreadable:
+        shape, error = _NO_IMAGE, summarize([format_error("status.images", unreadable)])
+    return _built_image(shape), error
+
+
+def _built_image(shape: ImageShape) -> Image:
+    return Image(shape.names or (), max(shape.size_bytes or 0, 0))

@@ -37,6 +37,7 @@ from trimtab.wire.decoding import (
     parse_amounts,
 )
 from trimtab.wire.interning import GenerationalCache
+from trimtab.wire.limits import MAX_RESOURCES, check_selector, excess
 from trimtab.wire.pod_json import Name, RawObject, Time
 
 S = TypeVar("S", bound=Struct)
@@ -56,22 +57,30 @@ class ObjectMetaShape(Struct, frozen=True, gc=False, rename="camel"):
 
 
 class ObjectReader(Generic[S, T]):
-    """Decodes one kind; `build` makes the value from a shape, or raises a ValueError that names the field."""
+    """Decodes one kind; `make` makes the value from a shape, or raises a ValueError that names the field."""
 
-    def __init__(self, kind: str, shape: type[S], build: Callable[[S], T]) -> None:
-        self.kind, self.shape, self.build = kind, shape, build
+    def __init__(self, kind: str, shape: type[S], make: Callable[[S], T]) -> None:
+        self.kind, self.shape, self._make = kind, shape, make
         self._decode = msgspec.json.Decoder(shape).decode
 
     def read(self, data: bytes | Raw) -> T | Malformed:
         """The object in these bytes."""
         try:
-            return self.build(self._decode(data))
+            shape = self._decode(data)
         except UNREADABLE as error:
-            return self._malformed(data, error)
+            raw_object = decode_part(data, RawObject, "", []) or RawObject()
+            return self._malformed(decode_fields(raw_object.metadata, ObjectMetaShape, "", []), error)
+        return self.build(shape)
 
-    def _malformed(self, data: bytes | Raw, error: Exception) -> Malformed:
-        raw_object = decode_part(data, RawObject, "", []) or RawObject()
-        metadata = decode_fields(raw_object.metadata, ObjectMetaShape, "", [])
+    def build(self, shape: S) -> T | Malformed:
+        """The object of this shape; a large one is not decoded a second time to say what is wrong with it."""
+        try:
+            return self._make(shape)
+        except UNREADABLE as error:
+            meta: ObjectMetaShape = shape.metadata  # type: ignore[attr-defined]
+            return self._malformed({"namespace": meta.namespace, "name": meta.name, "uid": meta.uid}, error)
+
+    def _malformed(self, metadata: Mapping[str, Any], error: Exception) -> Malformed:
         key = f"{metadata.get('namespace') or ''}/{metadata.get('name') or ''}".strip("/")
         return Malformed(self.kind, key, metadata.get("uid") or "", format_error("", error).lstrip(".: "))
 
@@ -88,12 +97,14 @@ def identity_fields(meta: ObjectMetaShape) -> dict[str, Any]:
 
 def interned_selector(shape: SelectorShape | None) -> LabelSelector | None:
     """A selector with interned strings: there may be tens of thousands of ReplicaSets."""
+    check_selector(shape, "spec.selector")
     found = selector(shape)
     return found and LabelSelector(_interned(found.match_labels), found.match_expressions)
 
 
-def label_map_selector(labels: Mapping[str, str] | None) -> LabelSelector | None:
+def label_map_selector(labels: dict[str, str] | None) -> LabelSelector | None:
     """The older form of a selector, a map of labels; None selects nothing."""
+    check_selector(SelectorShape(labels), "spec.selector")
     return None if labels is None else LabelSelector(_interned(tuple(sorted(labels.items()))))
 
 
@@ -254,6 +265,8 @@ def _pod_group(shape: PodGroupShape) -> PodGroup:
 
 
 def _demand(quantities: Quantities) -> PodRequests:
+    if error := excess("spec.minResources", "resources", quantities, MAX_RESOURCES):
+        raise ValueError(error)
     errors: list[str] = []
     found = parse_amounts(quantities, "spec.minResources", errors)
     if errors:

@@ -12,7 +12,9 @@ all leave open whether the write took place.
 
 from __future__ import annotations
 
+import re
 from collections.abc import Mapping
+from enum import StrEnum
 from typing import NamedTuple
 
 from msgspec import Struct
@@ -36,12 +38,19 @@ from trimtab.wire.decoding import Malformed, Status, decode_part, read_status
 from trimtab.wire.pod import PodReader
 
 OK = 200
-REQUEST_TIMEOUT, FORBIDDEN, NOT_FOUND, CONFLICT, TOO_MANY_REQUESTS, SERVER_ERROR = 408, 403, 404, 409, 429, 500
+UNAUTHORIZED, FORBIDDEN, NOT_FOUND, REQUEST_TIMEOUT, CONFLICT, TOO_MANY_REQUESTS = 401, 403, 404, 408, 409, 429
+SERVER_ERROR = 500
+STORAGE_FULL = "database space exceeded"
 SEVERAL_BUDGETS = "more than one PodDisruptionBudget"
 UID_PRECONDITION = "UID in precondition"
 BUDGET_CAUSE = "DisruptionBudget"
 MAX_RETRY_AFTER = 300
 DEFAULT_RETRY_AFTER = 1
+
+# The API server's own words for a webhook's or a policy's refusal, and for one that cannot be asked.
+_ADMISSION = re.compile(
+    "admission webhook .* denied|ValidatingAdmissionPolicy .* denied|failed calling webhook", re.DOTALL
+)
 
 
 class Reply(NamedTuple):
@@ -67,6 +76,27 @@ class Reply(NamedTuple):
         if not self.status:
             return self.error or "no answer"
         return read_status(self.body).message or f"HTTP status {self.status}"
+
+
+class Refusal(StrEnum):
+    """Why a bind was refused, or has an unknown outcome; values of a metric's label."""
+
+    UNAUTHORIZED = "unauthorized"
+    FORBIDDEN = "forbidden"
+    ADMISSION = "admission"  # a webhook or a ValidatingAdmissionPolicy, also one that cannot be called
+    INVALID = "invalid"
+    THROTTLED = "throttled"
+    STORAGE_FULL = "storage_full"
+    SERVER_ERROR = "server_error"
+    NO_ANSWER = "no_answer"
+
+
+_REFUSALS = {
+    UNAUTHORIZED: Refusal.UNAUTHORIZED,
+    FORBIDDEN: Refusal.FORBIDDEN,
+    TOO_MANY_REQUESTS: Refusal.THROTTLED,
+    REQUEST_TIMEOUT: Refusal.SERVER_ERROR,
+}
 
 
 class DisruptionBudget(Struct, frozen=True):
@@ -100,6 +130,20 @@ def _bind_failure(reply: Reply, status: Status) -> BindFailure | None:
     if code == NOT_FOUND:
         return BindFailure.GONE if status.reason == "NotFound" else BindFailure.UNKNOWN
     return {CONFLICT: BindFailure.CONFLICT, TOO_MANY_REQUESTS: BindFailure.NOT_SENT}.get(code, BindFailure.REFUSED)
+
+
+def bind_refusal(reply: Reply) -> Refusal | None:
+    """Why the API server does not bind; None after a success, a conflict, a pod that is gone, or what was not sent."""
+    code = reply.status
+    if not reply.sent or reply.succeeded or code in (CONFLICT, NOT_FOUND):
+        return None
+    if not code:
+        return Refusal.NO_ANSWER
+    if _ADMISSION.search(reply.message):
+        return Refusal.ADMISSION
+    if code >= SERVER_ERROR:
+        return Refusal.STORAGE_FULL if STORAGE_FULL in reply.message else Refusal.SERVER_ERROR
+    return _REFUSALS.get(code, Refusal.INVALID)
 
 
 def get_pod_outcome(get: GetPod, reply: Reply, now: float, reader: PodReader) -> GetPodDone | GetPodFailed:

@@ -213,7 +213,10 @@ class SpecKey(Struct, frozen=True, gc=False, array_like=True):
 
 
 class TemplateKey(Struct, frozen=True, gc=False, array_like=True):
-    """All that pods of one template share, with the SpecKey still encoded: both are cache keys as well as shapes."""
+    """All that pods of one template share, with the SpecKey still encoded: both are cache keys as well as shapes.
+
+    Of containers and volumes no more are listed than are counted; the numbers are those of all.
+    """
 
     namespace: str
     scheduler_name: str | None
@@ -223,6 +226,8 @@ class TemplateKey(Struct, frozen=True, gc=False, array_like=True):
     labels: Raw
     owner_references: Raw
     volumes: Volumes
+    volume_count: int
+    container_count: int
     annotations: PodAnnotationsShape | None
     spec_key: Raw
 

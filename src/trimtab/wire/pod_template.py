@@ -14,8 +14,9 @@ figure. Plain init containers cannot be resized.
 from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
+from itertools import islice
 from sys import intern
-from typing import Any
+from typing import Any, NamedTuple
 
 import msgspec
 from msgspec import Raw, Struct
@@ -34,6 +35,7 @@ from trimtab.wire.affinity import (
 )
 from trimtab.wire.decoding import NULL, Quantities, decode_part, parse_amounts, summarize
 from trimtab.wire.interning import GenerationalCache, WeakInterner
+from trimtab.wire.limits import MAX_COUNTED, constraints_excess, counted_excess, excess
 from trimtab.wire.pod_json import (
     ClaimShape,
     Containers,
@@ -55,7 +57,7 @@ from trimtab.wire.pod_json import (
 )
 
 DEFAULT_SCHEDULER = "default-scheduler"
-ANY_ADDRESS = "0.0.0.0"
+ANY_ADDRESS = "0.0.0.0"  # noqa: S104 (a host port's hostIP)
 PARTS_CACHED = 16384
 TEMPLATES_CACHED = 4096
 
@@ -104,7 +106,8 @@ class TemplateCache:
     ) -> TemplateFields:
         """The template's fields. The tuples are TemplateKey and SpecKey, spelt out because this runs for every pod."""
         volumes = spec.volumes
-        relevant = volumes and [each for each in volumes if each != VolumeShape(each.name)]
+        relevant = [each for each in volumes or () if each != VolumeShape(each.name)]
+        containers, inits = spec.containers or (), spec.init_containers or ()
         spec_key = (
             spec.node_selector,
             spec.affinity,
@@ -116,8 +119,8 @@ class TemplateCache:
             spec.overhead,
             spec.resources,
             spec.host_network,
-            spec.containers,
-            spec.init_containers,
+            containers[:MAX_COUNTED],
+            inits[:MAX_COUNTED],
             status.container_statuses,
             status.init_container_statuses,
             resize_infeasible,
@@ -130,7 +133,9 @@ class TemplateCache:
             spec.scheduling_gates,
             meta.labels,
             meta.owner_references,
-            relevant,
+            relevant[:MAX_COUNTED],
+            len(relevant),
+            len(containers) + len(inits),
             meta.annotations,
             spec_key,
         )
@@ -143,6 +148,10 @@ class TemplateCache:
         spec, requests, spec_error = self._spec_keys[bytes(shape.spec_key)]
         if shape.volumes:
             spec = self._specs.intern(_with_volumes(spec, shape.volumes, errors))
+        if not spec.error and (
+            error := counted_excess(spec, requests, labels, shape.container_count, shape.volume_count)
+        ):
+            spec = self._specs.intern(msgspec.structs.replace(spec, error=error))
         return TemplateFields(
             intern(shape.namespace),
             labels,
@@ -169,8 +178,12 @@ def _spec(key: SpecKey, errors: list[str]) -> PodSpec:
         key.topology_spread_constraints, tuple[SpreadShape, ...], "spec.topologySpreadConstraints", errors
     )
     selector = decode_part(key.node_selector, dict[str, str], "spec.nodeSelector", errors)
+    affinities = decode_part(key.affinity, AffinityShape, "spec.affinity", errors)
+    error = constraints_excess(selector, affinities, tolerations, spreads)
+    if error:  # not one of them is kept: the pod is not evaluated
+        selector, affinities, tolerations, spreads = None, None, (), ()
+    pod_affinity = affinity(affinities)
     containers = (*(key.containers or ()), *(key.init_containers or ()))
-    pod_affinity = affinity(decode_part(key.affinity, AffinityShape, "spec.affinity", errors))
     return PodSpec(
         node_selector=None if selector is None else label_pairs(selector),
         affinity=pod_affinity,
@@ -181,7 +194,7 @@ def _spec(key: SpecKey, errors: list[str]) -> PodSpec:
         resource_claims=_names(key.resource_claims, "spec.resourceClaims", errors),
         scheduling_group=_group(key, errors),
         host_network=bool(key.host_network),
-        error=validate(pod_affinity, spreads or ()),
+        error=error or validate(pod_affinity, spreads or ()),
     )
 
 
@@ -190,6 +203,8 @@ def _ports(key: SpecKey, errors: list[str]) -> tuple[HostPort, ...]:
     sidecars = [each for each in key.init_containers or () if each.sidecar]
     found: list[PortShape] = []
     for container in (*sidecars, *(key.containers or ())):
+        if container.ports == NULL:
+            continue
         path = f"spec.containers[name={container.name}].ports"
         found += decode_part(container.ports, tuple[PortShape, ...], path, errors) or ()
     return tuple(
@@ -272,25 +287,42 @@ class ResourcesShape(Struct, frozen=True):
 
 
 Amounts = dict[str, int]
+Statuses = Mapping[str | None, ContainerStatusShape]  # by name of the container
 
 
 def read_pod_requests(key: SpecKey, errors: list[str]) -> PodRequests:
     """The pod's requests as the scheduler counts them."""
     all_statuses = (*(key.container_statuses or ()), *(key.init_container_statuses or ()))
     statuses = {each.name: each for each in all_statuses}
-    containers = _container_requests("spec.containers", key.containers, statuses, key.resize_infeasible, errors)
-    inits = _container_requests("spec.initContainers", key.init_containers, statuses, key.resize_infeasible, errors)
-    overhead = decode_part(key.overhead, Quantities, "spec.overhead", errors)
-    requests, limits = _resources(key.resources, "spec.resources", errors) or ({}, {})
-    return pod_requests(
-        containers, inits, ContainerRequests(requests, limits), parse_amounts(overhead, "spec.overhead", errors)
+    return pod_requests(*read_spec_resources(key, statuses, key.resize_infeasible, errors))
+
+
+class SpecResources(NamedTuple):
+    """All resources of a pod's spec, as `pod_requests` takes them."""
+
+    containers: list[ContainerRequests]
+    inits: list[ContainerRequests]
+    pod_level: ContainerRequests
+    overhead: Amounts
+
+
+def read_spec_resources(
+    spec: SpecKey | PodSpecShape, statuses: Statuses, infeasible: bool, errors: list[str]
+) -> SpecResources:
+    overhead = decode_part(spec.overhead, Quantities, "spec.overhead", errors)
+    requests, limits = _resources(spec.resources, "spec.resources", errors) or ({}, {})
+    return SpecResources(
+        _container_requests("spec.containers", spec.containers, statuses, infeasible, errors),
+        _container_requests("spec.initContainers", spec.init_containers, statuses, infeasible, errors),
+        ContainerRequests(requests, limits),
+        parse_amounts(overhead, "spec.overhead", errors),
     )
 
 
 def _container_requests(
     path: str,
     containers: Containers,
-    statuses: dict[str | None, ContainerStatusShape],
+    statuses: Statuses,
     infeasible: bool,
     errors: list[str],
 ) -> list[ContainerRequests]:
@@ -322,9 +354,18 @@ def _resources(raw: Raw, path: str, errors: list[str]) -> tuple[Amounts, Amounts
     if shape is None:
         return None
     return (
-        parse_amounts(shape.requests, f"{path}.requests", errors),
-        parse_amounts(shape.limits, f"{path}.limits", errors),
+        _counted_amounts(shape.requests, f"{path}.requests", errors),
+        _counted_amounts(shape.limits, f"{path}.limits", errors),
     )
+
+
+def _counted_amounts(quantities: Quantities | None, path: str, errors: list[str]) -> Amounts:
+    """Without the extended resources beyond those that are counted."""
+    if quantities is not None and (error := excess(path, "resources", quantities, MAX_COUNTED)):
+        errors.append(error)
+        native = {name: amount for name, amount in quantities.items() if "/" not in name}
+        quantities = dict(islice((native | quantities).items(), max(MAX_COUNTED, len(native))))
+    return parse_amounts(quantities, path, errors)
 
 
 def _maximum(*amounts_list: Amounts) -> Amounts:

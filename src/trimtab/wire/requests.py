@@ -29,6 +29,7 @@ JSON = "application/json"
 JSON_PATCH = "application/json-patch+json"
 MERGE_PATCH = "application/merge-patch+json"
 STRATEGIC_PATCH = "application/strategic-merge-patch+json"
+METADATA_LIST = f"{JSON};as=PartialObjectMetadataList;g=meta.k8s.io;v=v1,{JSON}"
 
 PODS = "/api/v1/pods"
 NODES = "/api/v1/nodes"
@@ -55,6 +56,7 @@ class Request(Struct, frozen=True):
     path: str
     body: bytes = b""
     content_type: str = ""
+    accept: str = JSON
 
 
 def rfc3339(seconds: float) -> str:
@@ -85,11 +87,18 @@ def json_request(method: str, path: str, body: Any, content_type: str = JSON) ->
 
 
 def list_request(
-    path: str, *, limit: int = 0, continue_token: str = "", version: str = "", fields: str = ""
+    path: str, *, limit: int = 0, continue_token: str = "", version: str = "", fields: str = "", accept: str = JSON
 ) -> Request:
     """One page of a list; without a version it is a consistent read from etcd."""
     page = {"limit": str(limit or ""), "continue": continue_token}
-    return Request("GET", path + _query({**page, "resourceVersion": version, "fieldSelector": fields}))
+    query = _query({**page, "resourceVersion": version, "fieldSelector": fields})
+    return Request("GET", path + query, accept=accept)
+
+
+def find_request(path: str, namespace: str, name: str) -> Request:
+    """A list of the one object of this name: unlike a GET, it needs no right beyond that to list."""
+    fields = f"metadata.name={name}" + (f",metadata.namespace={namespace}" if namespace else "")
+    return list_request(path, fields=fields)
 
 
 def watch_request(path: str, version: int, timeout_seconds: int, *, fields: str = "") -> Request:

@@ -25,6 +25,7 @@ from trimtab.core.model.storage import (
 )
 from trimtab.wire.affinity import NodeSelectorShape, SelectorShape, node_terms, selector
 from trimtab.wire.decoding import Quantities
+from trimtab.wire.limits import check_node_terms, check_selector
 from trimtab.wire.objects import ObjectMetaShape, ObjectReader, identity_fields
 from trimtab.wire.pod_json import OwnerShape
 from trimtab.wire.quantity import nanos
@@ -217,6 +218,7 @@ def attachments() -> ObjectReader[AttachmentShape, VolumeAttachment]:
 def _claim(shape: PersistentVolumeClaimShape) -> PersistentVolumeClaim:
     spec, annotation_values = shape.spec or PersistentVolumeClaimSpecShape(), shape.metadata.annotation_values
     requests = (spec.resources and spec.resources.requests) or {}
+    check_selector(spec.selector, "spec.selector")
     return PersistentVolumeClaim(
         **identity_fields(shape.metadata),
         volume=spec.volume_name or "",
@@ -238,6 +240,8 @@ def _volume(shape: PersistentVolumeShape) -> PersistentVolume:
     spec, labels = shape.spec or PersistentVolumeSpecShape(), shape.metadata.labels or {}
     ref = spec.claim_ref
     required = spec.node_affinity.required if spec.node_affinity is not None else None
+    if required is not None:
+        check_node_terms(required.node_selector_terms, "spec.nodeAffinity.required")
     terms = None if required is None else node_terms(required)
     return PersistentVolume(
         **identity_fields(shape.metadata),
@@ -314,6 +318,7 @@ def _csi_driver(shape: DriverShape) -> CsiDriver:
 
 def _capacity(shape: CapacityShape) -> CsiStorageCapacity:
     limit = shape.capacity if shape.maximum_volume_size is None else shape.maximum_volume_size
+    check_selector(shape.node_topology, "nodeTopology")
     return CsiStorageCapacity(
         **identity_fields(shape.metadata),
         storage_class=shape.storage_class_name or "",

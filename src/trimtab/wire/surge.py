@@ -1,12 +1,12 @@
 """One replica more for a while: reads a Deployment or ReplicaSet, says what forbids it, and builds the requests.
 
-The annotation says whom the further replica is for, and is written together with `spec.replicas`. So whoever takes over a
-move sees whether its workload has a further replica, and taking it back twice takes it back once.
+A label says whom the further replica is for, and is written together with `spec.replicas`. So whoever takes over a move sees
+whether its workload has a further replica, and taking it back twice takes it back once. Annotations would not do: Deployments
+copy them to their ReplicaSets, and `kubectl rollout undo` puts those of the earlier ReplicaSet in their place.
 """
 
 from __future__ import annotations
 
-from collections.abc import Iterable
 from typing import NamedTuple
 
 import msgspec
@@ -14,7 +14,8 @@ from msgspec import Struct
 
 from trimtab.core.model.instructions import EndSurge, StartSurge
 from trimtab.wire.decoding import UNREADABLE
-from trimtab.wire.quantity import QuantityError, nanos
+from trimtab.wire.quantity import QuantityError
+from trimtab.wire.quota import PodTemplate, exhausted_quota
 from trimtab.wire.requests import MERGE_PATCH, Request, json_request, quote
 
 SURGE = "trimtab.dev/surge-for"  # the UID of the pod that is to be replaced
@@ -29,7 +30,6 @@ GITOPS = {
     "kustomize.toolkit.fluxcd.io/name": "Flux",
     "helm.toolkit.fluxcd.io/name": "Flux",
 }
-Quantities = dict[str, str | int | float]
 
 
 class _OwnerReference(Struct, frozen=True):
@@ -46,27 +46,10 @@ class _Meta(Struct, frozen=True, rename="camel"):
     owner_references: tuple[_OwnerReference, ...] | None = None
 
 
-class _Resources(Struct, frozen=True):
-    requests: Quantities | None = None
-    limits: Quantities | None = None
-
-
-class _Container(Struct, frozen=True):
-    resources: _Resources | None = None
-
-
-class _PodSpec(Struct, frozen=True):
-    containers: tuple[_Container, ...] = ()
-
-
-class _Template(Struct, frozen=True):
-    spec: _PodSpec = _PodSpec()
-
-
 class _Spec(Struct, frozen=True):
     replicas: int | None = None
     paused: bool | None = None
-    template: _Template = _Template()
+    template: PodTemplate = PodTemplate()
 
 
 class _Status(Struct, frozen=True, rename="camel"):
@@ -88,11 +71,11 @@ class Workload(Struct, frozen=True):
 
     @property
     def surge_for(self) -> str:
-        return (self.metadata.annotations or {}).get(SURGE, "")
+        return (self.metadata.labels or {}).get(SURGE, "")
 
     @property
     def replicas_before(self) -> int | None:
-        text = (self.metadata.annotations or {}).get(SURGE_REPLICAS, "")
+        text = (self.metadata.labels or {}).get(SURGE_REPLICAS, "")
         return int(text) if text.isascii() and text.isdecimal() and len(text) < 10 else None
 
 
@@ -118,30 +101,12 @@ class _AutoscalerList(Struct, frozen=True):
     items: tuple[_Autoscaler, ...] = ()
 
 
-class _QuotaStatus(Struct, frozen=True):
-    hard: Quantities | None = None
-    used: Quantities | None = None
-
-
-class _Quota(Struct, frozen=True):
-    metadata: _NamedMeta = _NamedMeta()
-    status: _QuotaStatus = _QuotaStatus()
-
-
-class _QuotaList(Struct, frozen=True):
-    items: tuple[_Quota, ...] = ()
-
-
 def workload_request(surge: StartSurge | EndSurge) -> Request:
     return Request("GET", _path(surge))
 
 
 def autoscalers_request(surge: StartSurge) -> Request:
     return Request("GET", f"/apis/autoscaling/v2/namespaces/{quote(surge.namespace)}/horizontalpodautoscalers")
-
-
-def quotas_request(surge: StartSurge) -> Request:
-    return Request("GET", f"/api/v1/namespaces/{quote(surge.namespace)}/resourcequotas")
 
 
 def _path(surge: StartSurge | EndSurge) -> str:
@@ -196,41 +161,16 @@ def autoscaler_obstacle(surge: StartSurge, body: bytes) -> Obstacle | None:
 def quota_obstacle(workload: Workload, body: bytes) -> Obstacle | None:
     """A quota that has no room for one pod more."""
     try:
-        quotas = msgspec.json.decode(body, type=_QuotaList).items
-        for quota in quotas:
-            used = quota.status.used or {}
-            for name, hard in (quota.status.hard or {}).items():
-                needed = _needed(workload, name)
-                if needed and nanos(used.get(name, 0)) + needed > nanos(hard):
-                    return Obstacle(f"quota {quota.metadata.name} has no room for a further pod: {name}")
+        reason = exhausted_quota(workload.spec.template, body)
     except (*UNREADABLE, QuantityError) as error:
         return Obstacle(f"the quotas of its namespace cannot be read: {error}", lasts=False)
-    return None
-
-
-def _needed(workload: Workload, name: str) -> int:
-    """What one pod takes of a quota's resource, in units of 10^-9."""
-    if name in ("pods", "count/pods"):
-        return nanos(1)
-    kind, _, resource = name.partition(".") if "." in name else ("requests", "", name)
-    containers = workload.spec.template.spec.containers
-    if kind not in ("requests", "limits"):
-        return 0
-    return sum(nanos(amount) for each in containers for amount in _amounts(each, kind, resource))
-
-
-def _amounts(container: _Container, kind: str, resource: str) -> Iterable[str | int | float]:
-    """A request that is left out is the limit."""
-    found = container.resources or _Resources()
-    limits, requests = found.limits or {}, found.requests or {}
-    amounts = limits if kind == "limits" else {**limits, **requests}
-    return (amounts[resource],) if resource in amounts else ()
+    return Obstacle(reason) if reason else None
 
 
 def start_request(surge: StartSurge, workload: Workload) -> Request:
     """Refused if anything of the workload has changed since it was read."""
     marks = {SURGE: surge.uid, SURGE_REPLICAS: str(workload.replicas)}
-    metadata = {"resourceVersion": workload.metadata.resource_version, "annotations": marks}
+    metadata = {"resourceVersion": workload.metadata.resource_version, "labels": marks}
     return json_request(
         "PATCH", _path(surge), {"metadata": metadata, "spec": {"replicas": workload.replicas + 1}}, MERGE_PATCH
     )
@@ -246,7 +186,7 @@ def end_request(surge: EndSurge, workload: Workload) -> Request:
     """Take the replica back, unless somebody has set another number since."""
     metadata = {
         "resourceVersion": workload.metadata.resource_version,
-        "annotations": {SURGE: None, SURGE_REPLICAS: None},
+        "labels": {SURGE: None, SURGE_REPLICAS: None},
     }
     before = workload.replicas_before
     body: dict[str, object] = {"metadata": metadata}

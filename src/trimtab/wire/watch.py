@@ -36,17 +36,18 @@ class Reader(Protocol[T_co]):
     @property
     def shape(self) -> Any: ...
 
-    def build(self, shape: Any) -> T_co: ...
+    def build(self, shape: Any) -> T_co | Malformed: ...
 
     def read(self, data: bytes | Raw) -> T_co | Malformed: ...
 
 
 class ListPage(Struct, Generic[T], frozen=True):
-    """One page of a list at `version`; `continue_token` asks for the next page."""
+    """One page of a list at `version`; `continue_token` asks for the next page, `remaining` is what those behind it hold."""
 
     version: int
     continue_token: str
     items: tuple[T | Malformed, ...]
+    remaining: int | None = 0  # None where the server does not say
 
 
 class WatchEvent(Struct, Generic[T], frozen=True):
@@ -62,6 +63,7 @@ class WatchEvent(Struct, Generic[T], frozen=True):
 class _ListMeta(Struct, frozen=True, rename="camel"):
     resource_version: str
     continue_: str | None = msgspec.field(default=None, name="continue")
+    remaining_item_count: int | None = None
 
 
 class _List(Struct, Generic[S], frozen=True):
@@ -81,6 +83,9 @@ class _MarkerMeta(Struct, frozen=True, rename="camel"):
 
 class _Marker(Struct, frozen=True):
     metadata: _MarkerMeta | None = None
+
+
+_decode_marker = msgspec.json.Decoder(_Line[_Marker]).decode
 
 
 @cache
@@ -108,7 +113,9 @@ def _list_page(page: Any, items: tuple[T | Malformed, ...]) -> ListPage[T]:
         raise ValueError(f"kind {page.kind[:40]!r} is not a list")
     if not page.metadata.resource_version.isdecimal():
         raise ValueError("resourceVersion is not a number")
-    return ListPage(int(page.metadata.resource_version), page.metadata.continue_ or "", items)
+    token = page.metadata.continue_ or ""
+    remaining = page.metadata.remaining_item_count if token else 0
+    return ListPage(int(page.metadata.resource_version), token, items, remaining)
 
 
 def _decode_items(data: bytes, reader: Reader[T]) -> ListPage[T] | Malformed:
@@ -127,6 +134,8 @@ def decode_watch_event(line: bytes, reader: Reader[T]) -> WatchEvent[T]:
         event = _event_decoder(reader.shape).decode(line)
         if event.type in CHANGES:
             found = reader.build(event.object)
+            if isinstance(found, Malformed):
+                return WatchEvent(event.type, found, _version(_decode_marker(line).object))
             return WatchEvent(event.type, found, found.version)
     except UNREADABLE:
         pass
@@ -138,7 +147,7 @@ def _decode_raw_event(line: bytes, reader: Reader[T]) -> WatchEvent[T]:
     event = decode_part(line, _Line[Raw], "line", errors)
     if event is None:
         return WatchEvent("ERROR", message="; ".join(errors) or "line: null")
-    version = _version(event.object)
+    version = _version(decode_part(event.object, _Marker, "", []))
     if event.type in CHANGES:
         return WatchEvent(event.type, reader.read(event.object), version)
     if event.type == "BOOKMARK" and version:
@@ -147,8 +156,7 @@ def _decode_raw_event(line: bytes, reader: Reader[T]) -> WatchEvent[T]:
     return WatchEvent("ERROR", code=status.code, message=status.message or f"watch event {event.type[:40]!r}")
 
 
-def _version(data: Raw) -> int:
+def _version(marker: _Marker | None) -> int:
     """The resourceVersion of any object, also of a malformed one: the watch continues from there."""
-    marker = decode_part(data, _Marker, "", [])
     text = (marker and marker.metadata and marker.metadata.resource_version) or ""
     return int(text) if text.isdecimal() and len(text) < 20 else 0

@@ -9,7 +9,7 @@ import pytest
 from msgspec.structs import replace as struct_replace
 
 from tests.config.config_files import FILE, TRIMTAB_HEAD
-from tests.core.rescheduling.measured_pods import _readings, large, running
+from tests.core.rescheduling.measured_pods import large, readings, running
 from trimtab.apps.apply.plan_file import CannotApply
 from trimtab.apps.apply.process import IDLE_TIMEOUT, INTERRUPTED, ApplyProcess, Listener, Verdict, apply_configuration
 from trimtab.apps.apply.text import progress_line, result_lines
@@ -94,7 +94,7 @@ class Applying(ApplyProcess):
             put(PodUpserted(pod, now))
         usage: Mapping[str, float] = {"web": 3000.0, "db": 3000.0, "rest": 3000.0}
         cluster = self.engine.cluster
-        put(SamplesRead((*_readings(cluster, CPU, usage, now), *_readings(cluster, MEMORY, {}, now)), now))
+        put(SamplesRead((*readings(cluster, CPU, usage, now), *readings(cluster, MEMORY, {}, now)), now))
         put(LeaseAcquired(self._term, now))
         put(Tick(now))
         put(LedgerRead(Ledger(), now, "0"))

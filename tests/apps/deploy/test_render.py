@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import json
 import subprocess
 from dataclasses import replace
 from pathlib import Path
@@ -40,11 +41,12 @@ def without_marks(item: Object) -> Object:
 
 
 def test_the_default_is_what_kustomize_makes() -> None:
-    """Object by object, apart from our marks."""
+    """Object by object, apart from our marks; kustomize doubles some line breaks of folded expressions."""
     kubectl = controlplane_or_skip() / "kubectl"
     command = [str(kubectl), "kustomize", str(manifests_folder())]
     built = subprocess.run(command, capture_output=True, text=True, check=True, timeout=60).stdout
-    expected = {ref_of(each): each for each in yaml.safe_load_all(built)}
+    objects = json.loads(json.dumps([*yaml.safe_load_all(built)]).replace("\\n\\n ", "\\n "))
+    expected = {ref_of(each): each for each in objects}
     actual = {ref_of(each): without_marks(each) for each in rendered(RELEASE).values()}
     assert expected == actual
 

@@ -3,10 +3,12 @@
 from __future__ import annotations
 
 from pathlib import Path
+from textwrap import indent
 
 import pytest
 
 from tests import build
+from tests.config.descheduler.policies import LOW_NODE_LOAD, LOW_NODE_UTILIZATION, koordinator, policy
 from trimtab.apps.simulate.policies import (
     find_policies,
     find_policy,
@@ -19,6 +21,8 @@ from trimtab.apps.simulate.policies import (
 from trimtab.cli.config import TEMPLATES
 from trimtab.config.diagnostics import ConfigError
 from trimtab.config.kube_scheduler import default_configuration
+from trimtab.core.rescheduling.rivals.descheduler_low_node_utilization import DeschedulerLowNodeUtilization
+from trimtab.core.rescheduling.rivals.koordinator_low_node_load import KoordinatorLowNodeLoad
 from trimtab.core.rescheduling.settings import Mode
 from trimtab.sim.scenario import MetricsPipeline, Scenario, SimulatedNode
 from trimtab.sim.simulation import Simulation
@@ -52,9 +56,7 @@ def test_a_policy_ranks_alone_what_the_default_filters_leave(name: str) -> None:
     assert [each.name for each in default.filters] == [each.name for each in profile.filters]
 
 
-@pytest.mark.parametrize(
-    "name", [each for each in named_policies() if settings_of(find_policy(each), measured(30.0)).rescheduling]
-)
+@pytest.mark.parametrize("name", [name for name, text in named_policies().items() if "\n  mode: auto" in text])
 def test_a_policy_that_moves_pods_carries_moves_out(name: str) -> None:
     """It is named after the policy that places its pods, and places them in the same way."""
     settings, placing = (settings_of(find_policy(each), measured(30.0)) for each in (name, name.partition("-")[0]))
@@ -171,3 +173,44 @@ def test_a_template_plans_nothing_in_a_simulation(name: str) -> None:
     observing = read_configuration(policy).settings.rescheduling
     assert observing is not None and Mode.OBSERVE is observing.mode
     assert settings_of(policy, measured(30.0)).rescheduling is None
+
+
+IN_CONFIG_MAP = """
+apiVersion: v1
+kind: ConfigMap
+metadata: {name: descheduler-policy}
+data:
+  policy.yaml: |
+"""
+
+
+@pytest.mark.parametrize("wrapped", [False, True])
+@pytest.mark.parametrize(
+    ("text", "rival"),
+    [
+        (policy(LowNodeUtilization=LOW_NODE_UTILIZATION), DeschedulerLowNodeUtilization),
+        (koordinator(LowNodeLoad=LOW_NODE_LOAD), KoordinatorLowNodeLoad),
+    ],
+)
+def test_the_policy_of_a_descheduler(text: str, rival: type, wrapped: bool, tmp_path: Path) -> None:
+    """As it stands, also in its ConfigMap: the rival is carried out, and the stock profile places the pods."""
+    file = tmp_path / "theirs.yaml"
+    file.write_text(IN_CONFIG_MAP + indent(text, "    ") if wrapped else text)
+    found = find_policy(str(file))
+    settings = settings_of(found, measured(30.0))
+    assert settings.rescheduling is not None and settings.rescheduling.mode is Mode.AUTO
+    assert [rival] == [type(each) for each in settings.rescheduling.rivals]
+    default = default_configuration().settings.profiles
+    assert [repr(each.scores) for each in default] == [repr(each.scores) for each in settings.profiles]
+    assert [] == [*notes_on(found, measured(30.0))]
+
+
+def test_what_is_not_run_of_the_policy_of_a_descheduler(tmp_path: Path) -> None:
+    """A note names it; and what the descheduler would refuse is an error with its place."""
+    file = tmp_path / "theirs.yaml"
+    file.write_text(policy(LowNodeUtilization=LOW_NODE_UTILIZATION, RemoveDuplicates="{}"))
+    (note,) = notes_on(find_policy(str(file)), measured(30.0))
+    assert "RemoveDuplicates is not run" in note
+    file.write_text(policy(LowNodeUtilization="{thresholds: {cpu: 120}}"))
+    with pytest.raises(ConfigError, match=r"theirs\.yaml:\d+:\d+"):
+        find_policy(str(file))

@@ -3,13 +3,17 @@
 from __future__ import annotations
 
 import os
+import signal
+import threading
+import time
 from typing import Any
 
+import pytest
 from msgspec.structs import replace
 
 from tests.apps.simulate.small_scenario import small_jobs
 from trimtab.apps.simulate.jobs import Job, run_job
-from trimtab.apps.simulate.process_pool import JobDone, JobFailed, JobProgress, ProcessPool
+from trimtab.apps.simulate.process_pool import JobDone, JobFailed, JobProgress, ProcessPool, _undisturbed
 
 
 class Dies:
@@ -62,3 +66,19 @@ def test_whoever_stops_listening_ends_the_processes() -> None:
     events.close()
     assert not any(process.is_alive() for process in processes)
     assert not pool._running
+
+
+def test_a_signal_waits_until_a_process_is_started() -> None:
+    """Also one that another thread receives, as the one that draws the progress bar may."""
+    over, reached = threading.Event(), False
+    thread = threading.Thread(target=over.wait)
+    thread.start()
+    try:
+        with pytest.raises(KeyboardInterrupt), _undisturbed():
+            os.kill(os.getpid(), signal.SIGINT)
+            time.sleep(0.05)
+            reached = True
+        assert reached
+    finally:
+        over.set()
+        thread.join()

@@ -9,7 +9,7 @@ import pytest
 
 from tests.config.config_files import FILE, TRIMTAB_HEAD, problems_of
 from trimtab.apps.controller_configuration import configuration_for
-from trimtab.apps.process import extra_watched_kinds
+from trimtab.apps.watched_kinds import extra_watched_kinds
 from trimtab.config.diagnostics import ConfigError
 from trimtab.config.dump import dump
 from trimtab.config.kube_scheduler import default_configuration, parse
@@ -198,11 +198,14 @@ def test_a_rescheduler_schedules_nothing() -> None:
     alone = configuration_for(("rescheduler",), configuration, FILE)
     assert ((), {"default-scheduler", "trimtab"}) == (alone.settings.profiles, alone.settings.other_schedulers)
     assert "trimtab-rescheduler" == alone.leader_election.name
+    stock = {"default-scheduler": "kube-system/kube-scheduler"}
+    assert {**stock, "trimtab": "trimtab/trimtab"} == alone.scheduler_leases
     both = configuration_for(("scheduler", "rescheduler"), configuration, FILE)
     assert (["trimtab"], {"default-scheduler"}) == (
         [each.name for each in both.settings.profiles],
         both.settings.other_schedulers,
     )
+    assert stock == both.scheduler_leases  # its own is that of this process
     with pytest.raises(ConfigError) as caught:
         configuration_for(("rescheduler",), parse(TRIMTAB_HEAD, FILE), FILE)
     assert "f.yaml: rescheduling: the rescheduler needs this section: see docs/rescheduling.md" == str(caught.value)

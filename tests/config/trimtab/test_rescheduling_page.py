@@ -1,4 +1,4 @@
-"""docs/rescheduling.md has every strategy, argument, guard and opt-out, and its examples are valid."""
+"""docs/rescheduling.md and its neighbours have every strategy, argument, guard and opt-out, and their examples are valid."""
 
 from __future__ import annotations
 
@@ -20,7 +20,8 @@ from trimtab.core.rescheduling.settings import EAGERNESS
 from trimtab.core.rescheduling.strategies.registry import RIVALS, STRATEGIES
 from trimtab.forecasters.learned import MAX_PODS, SAMPLE, Learned
 
-PAGE = (Path(__file__).parents[3] / "docs" / "rescheduling.md").read_text()
+DOCS = Path(__file__).parents[3] / "docs"
+PAGE = "\n".join((DOCS / f"{name}.md").read_text() for name in ("rescheduling", "forecasts", "rivals"))
 
 
 def table(heading: str, number: int = 0) -> list[list[str]]:
@@ -38,7 +39,7 @@ def test_strategies_and_rivals() -> None:
     assert (list(STRATEGIES), list(RIVALS)) == (first_column("strategy"), first_column("rival"))
 
 
-@pytest.mark.parametrize(("kinds", "number"), [(STRATEGIES, 0), (RIVALS, 1)])
+@pytest.mark.parametrize(("kinds", "number"), [(STRATEGIES, 0), (RIVALS, 2)])
 def test_arguments(kinds: dict[str, type], number: int) -> None:
     """Each with what its declaration says."""
     declared = [each for name, kind in kinds.items() for each in document_fields(kind, f"{name}.")]

@@ -19,10 +19,11 @@ def test_a_slot_holds_its_pods_values() -> None:
     held = cluster(node("a"), node("b"), started, pod("db", on="a", memory="1Gi")).pod_table
     slot, other = held.slot["uid-web"], held.slot["uid-db"]
     assert (1, 7, 9.0, 2000) == tuple(
-        column[slot] for column in (held.row, held.priority, held.started, held.requested["cpu"])
+        column[slot] for column in (held.row, held.priority, held.started, held.requested["cpu"].array)
     )
     assert (0, NOT_STARTED, 0, 1 << 30) == tuple(
-        column[other] for column in (held.row, held.started, held.requested["cpu"], held.requested["memory"])
+        column[other]
+        for column in (held.row, held.started, held.requested["cpu"].array, held.requested["memory"].array)
     )
 
 
@@ -31,11 +32,8 @@ def test_slots_are_reused() -> None:
     held = cluster(node("a"), pod("web", cpu="1", on="a"))
     slot = held.pod_table.slot["uid-web"]
     held.delete_pod("uid-web")
-    assert (NO_ROW, None, 0) == (
-        held.pod_table.row[slot],
-        held.pod_table.pods[slot],
-        held.pod_table.requested["cpu"][slot],
-    )
+    assert (NO_ROW, None) == (held.pod_table.row[slot], held.pod_table.pods[slot])
+    assert {} == held.pod_table.requested
     held.upsert_pod(pod("db", on="a"))
     assert slot == held.pod_table.slot["uid-db"]
     assert [] == check_invariants(held)

@@ -4,6 +4,8 @@ from __future__ import annotations
 
 from unittest.mock import patch
 
+import numpy as np
+import pytest
 from msgspec.structs import replace
 
 from tests.build import cluster, node, pod
@@ -50,6 +52,23 @@ def test_label_sets_that_are_new_since_the_count() -> None:
     assert [1.0, 8.0] == held.topology_counts.refresh(count).rows.tolist()
     held.delete_pod("uid-p3")
     assert [1.0, 7.0] == count.rows.tolist()
+
+
+@pytest.mark.parametrize("one_by_one", [0, 100], ids=["at once", "one by one"])
+def test_pods_that_are_new_since_the_count_by_domain(one_by_one: int) -> None:
+    """Few are added one by one and many at once, to rows, domains and totals; terminating pods only where they count."""
+    held = cluster(node("a", labels={ZONE: "one"}), node("b", labels={ZONE: "one"}), node("c"))
+    census = held.topology_counts
+    count = census.count_selected((WEB,), skip_terminating=True, later=True)
+    domains = count.by_key(census.key(ZONE))
+    own = count.by_key(census.key(ZONE), np.array([True, False, True]))
+    for number, on in enumerate("aabbc"):
+        held.upsert_pod(pod(f"p{number}", on=on, labels={"app": "web", "index": str(number)}))
+    held.upsert_pod(replace(pod("leaving", on="a", labels={"app": "web"}), terminating=True))
+    with patch.object(module, "MAX_NEW_SLOTS", one_by_one):
+        assert [2.0, 2.0, 1.0] == census.refresh(count).rows.tolist()
+    assert ([4.0, 4.0], 4.0) == (domains.at_rows(slice(2)).tolist(), domains.total)
+    assert ([2.0, 2.0], 2.0) == (own.at_rows(slice(2)).tolist(), own.total)
 
 
 def test_counts_are_bounded() -> None:

@@ -30,8 +30,9 @@ def test_many_at_once_equal_one_by_one(held: Cluster, names: set[str], incoming:
     for resource in held.node_table.requested:
         assert expected.requested(resource).tolist() == got.requested(resource).tolist()
     assert expected.pod_count.tolist() == got.pod_count.tolist()
+    rows = np.arange(held.view.count)
     for port in incoming.spec.ports:
-        assert expected.port_conflicts(port).tolist() == got.port_conflicts(port).tolist()
+        assert expected.port_conflicts((port,), rows).tolist() == got.port_conflicts((port,), rows).tolist()
 
 
 def test_the_original_is_unchanged() -> None:

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import pytest
 from msgspec.structs import replace
 
 from tests.core.labelling.labeller_harness import CPU_KEY, HOST, Labeller, cpu_rule, node
@@ -77,10 +78,11 @@ def test_a_missing_right_stops_all_wishes_for_a_minute() -> None:
     assert ["a", "b"] == [each.node for each in scene.later(1)]
 
 
-def test_one_node_that_may_not_be_written_holds_up_no_other() -> None:
-    """A policy may forbid one alone: where others are granted, only that one waits its minute."""
+@pytest.mark.parametrize("first", ["a", "b"])
+def test_one_node_that_may_not_be_written_holds_up_no_other(first: str) -> None:
+    """A policy may forbid one alone: where others are granted, before or after, only that one waits its minute."""
     scene = hot("a", "b")
-    for wish in scene.later():
+    for wish in sorted(scene.later(), key=lambda wish: wish.node != first):
         if wish.node == "a":
             scene.tells(LabelFailed("a", "not this one", scene.at, forbidden=True))
         else:

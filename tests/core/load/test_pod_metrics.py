@@ -138,9 +138,8 @@ def test_snapshots_have_live_and_past_values() -> None:
     ingest(made, network({"web-1": 30.0}, at=600.0))
     assert {} == ingest_history(made.load_store, [network({"web-1": 20.0}, at=300.0)], 600.0, made.node_table)
     snapshots = made.load_store.snapshots[NET]
-    (found,) = snapshots.filled(
-        common_times([snapshots]), made.load_store.placed_pods.slots_of(("default/web-1",)), NONE
-    )
+    slots = made.load_store.placed_pods.slots_of(("default/web-1",))
+    (found,) = snapshots.filled(common_times([snapshots]), slots, NONE, made.load_store.workloads)
     assert [30.0, 20.0] == found.tolist()[:2]
 
 
@@ -215,7 +214,11 @@ def test_new_settings() -> None:
     ingest(made, network({"web-1": 30.0}))
     made.load_store.keep_snapshots(True, {NET: Capacity(amount=50.0), "disk": Capacity(amount=1.0)})
     assert 30.0 == usage(made)["a"]
-    assert made.load_store.snapshots["cpu"].keys == made.load_store.snapshots["disk"].keys != {}
+    disk = made.load_store.snapshots["disk"]
+    slots = made.load_store.placed_pods.slots_of(("default/web-1", "default/web-2"))
+    disk.add(0.0, slots[:1], np.array([7.0]))
+    found = disk.filled(common_times([disk]), slots, np.array([-1.0, -1.0]), made.load_store.workloads)
+    assert [[7.0, 7.0], [7.0, 7.0]] == found.tolist()
     made.load_store.keep_snapshots(True)
     assert ({"cpu", "memory"}, {}) == (set(made.load_store.snapshots), made.load_store.pod_metrics)
 

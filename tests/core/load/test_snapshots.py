@@ -7,11 +7,12 @@ import numpy as np
 from tests.core.load.builders import cluster_of, ingest, pod_reading, running_pod
 from trimtab.core.cluster.cluster import Cluster
 from trimtab.core.load.history import FIVE_MINUTES
-from trimtab.core.load.snapshots import HOURLY, RECENT, PodSnapshots, common_times
+from trimtab.core.load.snapshots import HOURLY, RECENT, PodSnapshots, Workloads, common_times
 from trimtab.core.model.duration import HOUR
 from trimtab.core.model.resources import CPU
 
 NOTHING = np.array([-1.0])
+NO_OWNERS = Workloads(np.full(3, -1), {})
 
 
 def add(snapshots: PodSnapshots, at: float, values: dict[int, float]) -> None:
@@ -19,7 +20,7 @@ def add(snapshots: PodSnapshots, at: float, values: dict[int, float]) -> None:
 
 
 def line(snapshots: PodSnapshots, slot: int = 0) -> list[float]:
-    (found,) = snapshots.filled(common_times([snapshots]), np.array([slot]), NOTHING).tolist()
+    (found,) = snapshots.filled(common_times([snapshots]), np.array([slot]), NOTHING, NO_OWNERS).tolist()
     return [round(each, 3) for each in found]
 
 
@@ -31,7 +32,8 @@ def filled(cluster: Cluster, name: str, instead: float = -1.0) -> list[float]:
     """Of this pod, as filled for all pods."""
     slots = np.flatnonzero(cluster.load_store.placed_pods.in_use)
     snapshots = snapshots_of(cluster)
-    found = snapshots.filled(common_times([snapshots]), slots, np.full(len(slots), instead))
+    workloads = cluster.load_store.workloads
+    found = snapshots.filled(common_times([snapshots]), slots, np.full(len(slots), instead), workloads)
     number = slots.tolist().index(cluster.pod_table.slot[f"uid-{name}"])
     return [round(each, 3) for each in found[number].tolist()]
 
@@ -102,6 +104,32 @@ def test_siblings_stand_in_at_the_times_that_a_pod_lacks() -> None:
     assert [50.0, 200.0, 200.0] == filled(cluster, "three")
 
 
+def test_a_pod_without_an_owner_has_no_siblings() -> None:
+    """Another pod without one, which was measured all the time, does not stand in for it."""
+    cluster = cluster_of("a")
+    cluster.load_store.keep_snapshots(True)
+    for name in ("one", "two"):
+        cluster.upsert_pod(running_pod(name, "a", owner="", started=-1000.0))
+    ingest(cluster, pod_reading({"one": 100.0}, 0.0))
+    ingest(cluster, pod_reading({"one": 500.0, "two": 50.0}, 300.0))
+    assert [50.0, 50.0, 50.0] == filled(cluster, "two")
+
+
+def test_pods_that_were_placed_before_snapshots_were_kept_have_siblings() -> None:
+    """As after a reload that turns the rescheduler on."""
+    cluster = cluster_of("a", "b")
+    for name, node in (("one", "a"), ("two", "b")):
+        cluster.upsert_pod(running_pod(name, node, owner="web", started=-1000.0))
+    cluster.load_store.keep_snapshots(True)
+    ingest(cluster, pod_reading({"one": 100.0}, 0.0))
+    ingest(cluster, pod_reading({"one": 500.0, "two": 50.0}, 300.0))
+    assert [50.0, 100.0, 100.0] == filled(cluster, "two")
+    cluster.delete_pod("uid-one")
+    cluster.delete_pod("uid-two")
+    cluster.upsert_pod(running_pod("three", "b", owner="web", version=2))
+    assert [50.0, 50.0, 50.0] == filled(cluster, "three")
+
+
 def test_snapshots_are_kept_only_when_asked_for() -> None:
     """They cost 1.4 kB a pod."""
     cluster = cluster_of("a")
@@ -133,5 +161,5 @@ def test_resources_that_were_measured_at_other_times_are_aligned() -> None:
         add(cpu, 300.0 * number, {0: float(number)})
     add(memory, 300.0, {0: 5.0})
     times = common_times([cpu, memory])
-    assert [3.0, 2.0, 1.0, 0.0, 0.0] == cpu.filled(times, np.array([0]), NOTHING)[0].tolist()
-    assert [5.0] * 5 == memory.filled(times, np.array([0]), NOTHING)[0].tolist()
+    assert [3.0, 2.0, 1.0, 0.0, 0.0] == cpu.filled(times, np.array([0]), NOTHING, NO_OWNERS)[0].tolist()
+    assert [5.0] * 5 == memory.filled(times, np.array([0]), NOTHING, NO_OWNERS)[0].tolist()

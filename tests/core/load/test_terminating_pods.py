@@ -107,6 +107,24 @@ def test_a_node_may_fall_idle_with_its_only_pod() -> None:
     assert {"a": 20.0} == expected(cluster)
 
 
+@pytest.mark.parametrize(
+    ("measured", "read", "window", "usage"), [(285.0, 305.0, 300.0, 970.0), (3540.0, 3780.0, 3600.0, 990.0)]
+)
+def test_a_later_sample_over_a_longer_window_contains_a_removed_pod(
+    measured: float, read: float, window: float, usage: float
+) -> None:
+    """The first source's samples have no window, and the last of them goes stale five minutes after the pod was removed.
+    The pod was forgotten with it, and a sample of the second source, whose window reaches further back, counted in full."""
+    cluster = crowd(1, cpu="600m")
+    cluster.delete_pod("uid-p0")
+    assert {"a": 400.0} == expected(cluster)
+    cluster.age_load(read)
+    assert {"a": None} == expected(cluster)
+    ingest(cluster, reading({"a": 1000.0}, at=measured, window=window, source="averages"), at=read)
+    assert {"a": usage} == expected(cluster)
+    assert [] == check_invariants(cluster)
+
+
 def test_entries_are_merged_when_the_list_is_full(monkeypatch: pytest.MonkeyPatch) -> None:
     """Nothing is lost: those of one node and minute are merged."""
     monkeypatch.setattr(terminated_pods, "MAX_ENTRIES", 10)
@@ -125,8 +143,8 @@ def test_entries_are_merged_when_the_list_is_full(monkeypatch: pytest.MonkeyPatc
     assert 10 >= cluster.load_store.terminated_pods.count
     ingest(cluster, reading(dict.fromkeys(names, 740.0), at=30.0))
     assert dict.fromkeys(names, 740.0) == expected(cluster)
-    cluster.age_load(1000.0)
-    ingest(cluster, reading(dict.fromkeys(names, 740.0), at=1000.0))
+    cluster.age_load(4000.0)
+    ingest(cluster, reading(dict.fromkeys(names, 740.0), at=4000.0))
     assert 0 == cluster.load_store.terminated_pods.count
 
 

@@ -78,6 +78,16 @@ def test_two_values_for_one_node_are_rejected() -> None:
     assert {"a": None, "b": 200.0} == latest(cluster)
 
 
+@pytest.mark.parametrize("measured", [NAN, INF, -INF])
+def test_a_sample_without_a_time_is_rejected(measured: float) -> None:
+    """It voids the value held before, and the other node keeps its own."""
+    cluster = cluster_of("a", "b")
+    ingest(cluster, reading({"a": 100.0, "b": 200.0}, at=0.0))
+    timeless = Reading("meter", CPU, ("a", "b"), (150.0, 250.0), (measured, 15.0))
+    assert {"no time": 1} == ingest(cluster, timeless, at=15.0)
+    assert {"a": None, "b": 250.0} == latest(cluster)
+
+
 def test_samples_skipped_by_the_source_are_counted_too() -> None:
     """By the source's reasons, next to unknown names and columns of different lengths."""
     cluster = cluster_of("a")

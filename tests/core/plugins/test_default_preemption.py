@@ -99,6 +99,19 @@ def test_least_harm_decides(others: list[Pod], why: str) -> None:
     assert ("a", ["a1"]) == candidate(held), why
 
 
+def test_fewer_victims_decide_where_priorities_add_up_to_the_same() -> None:
+    """Pods of the lowest priority there is add nothing to the sum, so that their number counts, before their start."""
+    lowest = -(2**31)
+    held = cluster(
+        node("a", cpu="4"),
+        node("b", cpu="4"),
+        running("a1", "3", "a", lowest),
+        running("b1", "2", "b", lowest, started=20.0),
+        running("b2", "1500m", "b", lowest, started=20.0),
+    )
+    assert ("a", ["a1"]) == candidate(held, pod("new", cpu="3", priority=100))
+
+
 def test_a_budget_counts_for_more_than_priority() -> None:
     """A node where a disruption budget would break is left alone, though its victim is less important."""
     held = cluster(
@@ -151,6 +164,15 @@ def test_nodes_that_refuse_for_good_are_not_looked_at() -> None:
         running("b1", "3", "b", 50),
     )
     assert ("b", ["b1"]) == candidate(held)
+
+
+def test_a_rejection_for_good_is_believed() -> None:
+    """Also where the filters would pass without the pods on the node: a plugin may know more than it can compute there."""
+    held = cluster(node("a", cpu="4"), node("b", cpu="4"), running("a1", "3", "a"), running("b1", "3", "b", 50))
+    status = filter_status(held, NEW)
+    assert [0, 1] == dry_run(held.view, NEW, status).rows.tolist()
+    status.codes[0] = -1
+    assert [1] == dry_run(held.view, NEW, status).rows.tolist()
 
 
 def test_ports_can_be_cleared() -> None:

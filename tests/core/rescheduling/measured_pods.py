@@ -54,10 +54,10 @@ def measured(*objects: Node | Pod | Object, cpu: Usage | None = None, memory: Us
 
 def sample(cluster: Cluster, at: float, cpu: Mapping[str, float], memory: Mapping[str, float] | None = None) -> None:
     """One sample of all pods and nodes; pods that are not named use nothing."""
-    cluster.ingest_samples((*_readings(cluster, CPU, cpu, at), *_readings(cluster, MEMORY, memory or {}, at)), at)
+    cluster.ingest_samples((*readings(cluster, CPU, cpu, at), *readings(cluster, MEMORY, memory or {}, at)), at)
 
 
-def _readings(cluster: Cluster, resource: str, usage: Mapping[str, float], at: float) -> tuple[Reading, Reading]:
+def readings(cluster: Cluster, resource: str, usage: Mapping[str, float], at: float) -> tuple[Reading, Reading]:
     pods = {pod.key: float(usage.get(pod.name, 0.0)) for pod in cluster.pods.values() if pod.node}
     nodes = {node.name: 0.0 for node in cluster.node_table.nodes}
     for pod in cluster.pods.values():

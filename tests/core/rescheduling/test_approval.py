@@ -8,7 +8,7 @@ import pytest
 from msgspec.structs import replace
 
 from tests.core.engine_harness import OURS, profile
-from tests.core.rescheduling.measured_pods import NOW, _readings, large, running
+from tests.core.rescheduling.measured_pods import NOW, large, readings, running
 from trimtab.core.controllers import Output
 from trimtab.core.engine import Engine
 from trimtab.core.model.events import (
@@ -57,8 +57,8 @@ class Scene:
         self.send(*(PodUpserted(self.pod(name), NOW) for name in ("web", "other", "rest")))
         usage = {"web": 3000.0, "other": 3000.0, "rest": 3000.0}
         cluster = self.engine.cluster
-        readings = (*_readings(cluster, CPU, usage, NOW), *_readings(cluster, MEMORY, {}, NOW))
-        self.send(SamplesRead(readings, NOW), LeaseAcquired(term, NOW), Tick(NOW))
+        measured = (*readings(cluster, CPU, usage, NOW), *readings(cluster, MEMORY, {}, NOW))
+        self.send(SamplesRead(measured, NOW), LeaseAcquired(term, NOW), Tick(NOW))
         assert ReadLedger() in self.outputs
         self.send(LedgerRead(ledger or Ledger(), NOW, "0"))
         self.written()

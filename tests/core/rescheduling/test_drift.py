@@ -52,7 +52,7 @@ def changed(**fields: Any) -> Move:
         (cluster(target=replace(large("b"), unschedulable=True)), MOVE, "node b takes no pods now: it is cordoned"),
         (cluster(target=replace(large("b"), ready=False)), MOVE, "node b takes no pods now: it is cordoned"),
         (cluster(busy=6000.0), MOVE, "node b would be above its limits with it"),
-        (cluster(cpu=3000.0), MOVE, "it would gain 0.2 now, which is not worth its cost of 32.0"),
+        (cluster(cpu=3000.0), MOVE, "it would gain 0.3 now, which is not worth its cost of 32.0"),
     ],
 )
 def test_a_reason_for_each_change(found: Cluster, move: Move, reason: str) -> None:

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import pytest
+from msgspec.structs import replace
 
 from tests import build
 from tests.core.rescheduling.measured_pods import NOW
@@ -10,6 +11,7 @@ from tests.core.rescheduling.move_stage import EVICTING, MoveStage, Store, charg
 from trimtab.core.model.events import EvictFailed, LedgerRead, LedgerWritten, SurgeFailed
 from trimtab.core.model.instructions import EmitEvent, Evict, ReadLedger, StartSurge, WriteLedger
 from trimtab.core.model.ledger import MoveState
+from trimtab.core.rescheduling.guards import cluster_refusal
 from trimtab.core.rescheduling.ledger_keeper import TAKEOVER_WAIT
 from trimtab.core.rescheduling.move_budgets import SEND_WITHIN, Budget, Scope
 from trimtab.core.rescheduling.settings import Method
@@ -351,8 +353,21 @@ def test_changed_settings_drop_what_is_not_sent() -> None:
     """Somebody may have turned moves off."""
     scene = stage()
     scene.plan("app0-x")
-    scene.execution.drop_plan("the settings have changed", scene.at)
+    scene.execution.settings_changed(scene.at)
     scene.answer()
     assert ([], {"app0-x": "cancelled"}) == (scene.take(Evict), scene.states)
     scene.advance(5)
     assert {"app0-x": "cancelled"} == scene.store.states
+
+
+def test_unready_nodes_stop_moves_until_half_as_many_are() -> None:
+    """Of three nodes one may be unready. With two nothing moves; with one still nothing, and with none moves go on."""
+    scene = stage(max_unready_nodes=0.4)
+    cluster, refused = scene.state.cluster, []
+    for unready in (("cool",), ("cool", "cold"), ("cool",), ()):
+        for name in ("cool", "cold"):
+            node = cluster.node_table.nodes[cluster.node_table.row[name]]
+            scene.version += 1
+            cluster.upsert_node(replace(node, ready=name not in unready, version=scene.version))
+        refused.append(cluster_refusal(scene.execution.guard_context(scene.at)) is not None)
+    assert [False, True, True, False] == refused

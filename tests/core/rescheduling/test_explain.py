@@ -13,8 +13,9 @@ from trimtab.core.cluster.cluster import Cluster
 from trimtab.core.model.events import Tick
 from trimtab.core.model.plan import Move, Plan, Refusal
 from trimtab.core.model.resources import CPU
+from trimtab.core.model.steps import finish
 from trimtab.core.rescheduling.controller import Rescheduling
-from trimtab.core.rescheduling.explain import NodeOutlook, explain_rescheduling, explain_steps, finish
+from trimtab.core.rescheduling.explain import NodeOutlook, explain_rescheduling, explain_steps
 from trimtab.core.rescheduling.guards import GuardContext
 from trimtab.core.rescheduling.plan_history import PLANS_KEPT, PlanHistory
 from trimtab.core.rescheduling.settings import ReschedulingSettings

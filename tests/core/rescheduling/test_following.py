@@ -317,3 +317,13 @@ def test_a_replacement_that_came_and_went_without_a_leader() -> None:
     scene.state.cluster.upsert_pod(third)
     successor = scene.successor()
     assert (third.uid, {OLD: "leaving"}) == (successor.record(OLD).replacement, successor.states)
+
+
+@pytest.mark.parametrize("state", [MoveState.SURGED, MoveState.PLACED])
+def test_a_pod_that_leaves_before_its_replacement_is_ready(state: MoveState) -> None:
+    """With a rollout, or with its node: the further replica is taken back at once, from whichever pod."""
+    scene = surging(state)
+    scene.terminates(OLD)
+    assert [EndSurge(UID, "default", "ReplicaSet", "web", "")] == scene.take(EndSurge)
+    ended(scene)
+    assert ("failed", "it left before its replacement was ready") == (scene.states[OLD], scene.record(OLD).message)

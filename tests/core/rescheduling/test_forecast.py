@@ -103,7 +103,7 @@ def test_further_scenarios_follow_the_snapshots() -> None:
     assert pytest.approx([0.8, 0.2]) == before[:, -1].tolist()
     assert load.penalty[0] > NodeLoad(cluster, LIMITS).penalty[0] + 100 * 0.5
     pod = load.pods(np.array([cluster.pod_table.slot["uid-a"]], dtype=np.intp))
-    assert load.fits(np.array([1]), pod).all()
+    assert load.fits(0, np.array([1]), pod).all()
     gain = load.gains_without(0, pod)[0] - load.losses_with(np.array([1]), pod)[0, 0]
     total = load.penalty.sum()
     load.move(pod, 0, 1)

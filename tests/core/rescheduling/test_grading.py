@@ -15,7 +15,8 @@ from tests.core.rescheduling.test_planner import measured, plan
 from trimtab.core.cluster.cluster import Cluster
 from trimtab.core.model.ledger import Grade, MoveRecord, MoveState
 from trimtab.core.model.resources import CPU
-from trimtab.core.rescheduling.grading import grade_moves
+from trimtab.core.rescheduling import grading
+from trimtab.core.rescheduling.grading import AT_ONCE, grade_moves
 from trimtab.core.rescheduling.objective import penalties
 from trimtab.core.rescheduling.settings import ReschedulingSettings
 
@@ -145,3 +146,21 @@ def test_plans_promise() -> None:
     (move,) = plan(measured(("large", "a", 2.8), ("middle", "a", 0.9), ("x", "b", 1.5), ("y", "c", 0.8))).moves
     assert move.promised == (pytest.approx(0.7), pytest.approx(0.425))
     assert move.relief is not None and 0 < move.relief < move.gain
+
+
+def test_moves_of_which_too_little_is_known_delay_no_others(monkeypatch: pytest.MonkeyPatch) -> None:
+    """A pass tries a few, whether they can be graded or not, and later ones begin with others."""
+    tried: list[str] = []
+
+    def grade_move(cluster: Cluster, settings: ReschedulingSettings, record: MoveRecord, *_: object) -> Grade | None:
+        tried.append(record.pod)
+        return Grade(1800.0, 1.0, 1.0) if record.pod == "web" else None
+
+    monkeypatch.setattr(grading, "grade_move", grade_move)
+    records = [*(moved(f"gone-{number}") for number in range(5 * AT_ONCE)), moved()]
+    cluster, graded = seen(*HELPED), list[str]()
+    for second in range(len(records)):
+        tried.clear()
+        graded += grades(cluster, *records, now=HALF_AN_HOUR + second)
+        assert AT_ONCE == len(tried)
+    assert {"web"} == {*graded}

@@ -37,7 +37,7 @@ def test_the_penalty_rises_below_the_limit_and_is_convex_above(load: float, pena
 def test_recent_snapshots_weigh_most_and_the_newest_of_them_more() -> None:
     """Half of what a week of hours weighs, decaying by e^-0.5; a young cluster has fewer hours, not heavier ones."""
     weights = snapshot_weights(6, 168)
-    assert (56.0, 112.0) == (pytest.approx(weights[:6].sum(), rel=1e-5), pytest.approx(weights[6:].sum(), rel=1e-5))
+    assert (68.0, 136.0) == (pytest.approx(weights[:6].sum(), rel=1e-5), pytest.approx(weights[6:].sum(), rel=1e-5))
     assert np.exp(0.5) == pytest.approx(weights[0] / weights[1], rel=1e-5)
     assert weights[-1] == pytest.approx(snapshot_weights(6, 2)[-1])
 
@@ -102,6 +102,34 @@ def test_the_worst_resource_counts_relative_to_its_limit() -> None:
     cpu, memory = NodeLoad(cluster, {CPU: 0.8}), NodeLoad(cluster, {MEMORY: 0.9})
     both = NodeLoad(cluster, {CPU: 0.8, MEMORY: 0.9})
     assert cpu.penalty[0] == pytest.approx(memory.penalty[0], rel=1e-4) == pytest.approx(both.penalty[0], rel=1e-4)
+
+
+@pytest.mark.parametrize(
+    ("cpu_limit", "source", "pod", "fits"),
+    [
+        (0.8, 4.0, 1.0, True),
+        (0.8, 4.0, 1.2, False),
+        (0.8, 3.5, 1.0, False),
+        (0.95, 4.0, 1.4, False),
+        (0.5, 2.5, 0.0, False),
+    ],
+    ids=["87.5%", "92.5%", "not overloaded", "97.5%", "62.5% at a low limit"],
+)
+def test_from_an_overloaded_node_a_target_may_exceed_its_limit_of_cpu(
+    cpu_limit: float, source: float, pod: float, fits: bool
+) -> None:
+    """With 2.5 of 4 cores on the target before: up to 90 % at a limit of 80 %, and never above 95 %."""
+    cluster = measured(("x", "a", (pod,)), ("rest", "a", (source - pod,)), ("y", "b", (2.5,)))
+    load = NodeLoad(cluster, {CPU: cpu_limit})
+    assert fits == load.fits(0, np.array([1]), load.pods(slots(cluster, "x")))[0, 0]
+
+
+def test_memory_of_a_target_never_exceeds_its_limit() -> None:
+    """However full the source is: it is not shared out as CPU is, pods die of it."""
+    cluster, gib = measured(("x", "a", (4.0,)), ("y", "b", (0.1,))), 2.0**30
+    ingest(cluster, reading({"a": 7.9 * gib, "b": 0.0}, 0.0, MEMORY), pod_reading({"x": 7.5 * gib}, 0.0, MEMORY))
+    load = NodeLoad(cluster, {CPU: 0.9, MEMORY: 0.9})
+    assert not load.fits(0, np.array([1]), load.pods(slots(cluster, "x")))[0, 0]
 
 
 shares = st.floats(0.0, 2.0)

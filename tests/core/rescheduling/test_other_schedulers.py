@@ -3,15 +3,19 @@
 from __future__ import annotations
 
 from collections.abc import Sequence
+from dataclasses import replace as replaced
 from typing import Any
 
+import pytest
 from msgspec.structs import replace
 
 from tests import build
+from tests.core.rescheduling.move_stage import EVICTING, MoveStage, workload_pod
 from tests.core.rescheduling.test_planner import Placed, measured, moves
 from trimtab.config.registry import default_profile
 from trimtab.core.cluster.cluster import Cluster
-from trimtab.core.model.plan import Plan
+from trimtab.core.model.instructions import Evict
+from trimtab.core.model.plan import Move, Plan
 from trimtab.core.model.resources import CPU
 from trimtab.core.rescheduling.guards import GuardContext
 from trimtab.core.rescheduling.planner import Planner
@@ -59,8 +63,10 @@ def test_the_target_is_the_node_that_the_scheduler_prefers() -> None:
     cluster = cluster_of(*HOT, ("x", "b", 0.5), ("y", "c", 0.1), requests={"large": 2000, "y": 2000})
     found = plan(cluster)
     assert [("middle", "a", "b")] == moves(found)
-    assert () == found.moves[0].could_choose
-    assert [("middle", "a", "c")] == moves(plan(cluster, others=()))
+    assert ("b",) == found.moves[0].could_choose
+    ours = plan(cluster, others=())
+    assert [("middle", "a", "c")] == moves(ours)
+    assert () == ours.moves[0].could_choose
 
 
 def test_tied_nodes_must_all_be_worth_it() -> None:
@@ -117,4 +123,23 @@ def test_each_move_counts_for_the_next_choice() -> None:
     found = plan(cluster)
     assert {"b", "c"} == {target for _, _, target in moves(found)[:2]}
     assert {"b", "c"} == set(found.moves[0].could_choose)
-    assert () == found.moves[1].could_choose
+    assert (found.moves[1].target,) == found.moves[1].could_choose
+
+
+@pytest.mark.parametrize(
+    ("could_choose", "words"),
+    [
+        (("cold", "cool"), ""),
+        (("cold", "mild"), "other could choose cool now"),
+        (("cold",), "other could choose cool now"),
+        ((), ""),  # Trimtab places it
+    ],
+)
+def test_a_choice_that_was_not_planned(could_choose: tuple[str, ...], words: str) -> None:
+    """Both emptier nodes are alike. If one of them was not found worth the move, the plan does not hold any more."""
+    pod = replace(workload_pod("web-old"), scheduler_name="other")
+    stage = MoveStage(pod, workload_pod("db-old"), **EVICTING)
+    stage.state.settings = replaced(stage.state.settings, other_profiles=(default_profile("other"),))
+    move = Move(pod.uid, pod.key, "hot", "cold", "s", "cpu at 95 %", 50.0, 32.0, could_choose=could_choose)
+    stage.tell(stage.execution.carry_out(Plan(stage.at, (move,)), stage.at))
+    assert words in stage.execution.skipped.get(pod.uid, "") and (not words) == bool(stage.take(Evict))

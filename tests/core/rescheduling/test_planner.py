@@ -7,6 +7,7 @@ from dataclasses import dataclass
 from typing import Any, ClassVar
 
 import numpy as np
+import pytest
 from msgspec.structs import replace
 
 from tests.core.engine_harness import OURS, profile
@@ -16,7 +17,7 @@ from trimtab.core.model.plan import Plan
 from trimtab.core.model.resources import CPU
 from trimtab.core.rescheduling.forecast import Forecast, Snapshots
 from trimtab.core.rescheduling.guards import GuardContext
-from trimtab.core.rescheduling.planner import Planner
+from trimtab.core.rescheduling.planner import NO_ROOM, Planner
 from trimtab.core.rescheduling.settings import ReschedulingSettings
 from trimtab.core.rescheduling.strategies.interface import Strategy, StrategyContext, Suggestion
 from trimtab.core.rescheduling.strategies.resource_optimization import ResourceOptimization
@@ -72,6 +73,18 @@ def test_a_move_must_be_worth_its_cost() -> None:
     assert [] == moves(plan(cluster, cost=1e6))
 
 
+def test_no_room_anywhere() -> None:
+    """By requests: each pod of the hot node is refused with that reason, even one whose move would gain much."""
+    cluster = measured(("large", "a", 2.8), ("middle", "a", 0.9), ("x", "b", 0.1), ("y", "c", 0.1))
+    for name in ("x", "y"):
+        full = replace(cluster.pods[f"uid-{name}"], requests=running_pod(name, "b", cpu="3950m").requests, version=9)
+        cluster.upsert_pod(full)
+    found = plan(cluster)
+    assert [] == moves(found)
+    expected = {("default/large", "rehearsal", NO_ROOM), ("default/middle", "rehearsal", NO_ROOM)}
+    assert expected == {(each.subject, each.guard, each.reason) for each in found.refusals}
+
+
 @dataclass(frozen=True, slots=True)
 class AllCool:
     """In the only scenario that counts no pod uses anything."""
@@ -99,9 +112,16 @@ def test_each_move_counts_for_the_next_one() -> None:
 
 
 def test_no_target_is_filled_above_its_limit() -> None:
-    """Although the sum of both penalties would fall: 4.4 cores of 4 become 3.4, but on the other node 2.4 become 3.4."""
-    cluster = measured(("large", "a", 3.4), ("middle", "a", 1.0), ("x", "b", 2.4), nodes=("a", "b"))
+    """Although the sum of both penalties would fall: 3.5 cores of 4 become 2.6, but on the other node 2.4 become 3.3."""
+    cluster = measured(("large", "a", 2.6), ("middle", "a", 0.9), ("x", "b", 2.4), nodes=("a", "b"))
     assert [] == moves(plan(cluster))
+
+
+@pytest.mark.parametrize(("there", "found"), [(2.4, [("middle", "a", "b")]), (2.7, [])])
+def test_an_overloaded_node_is_relieved_beyond_the_limit_of_others(there: float, found: list[object]) -> None:
+    """At 110 % it may bring another one to 85 %, but not to 92 %, which is overloaded as well."""
+    cluster = measured(("large", "a", 3.4), ("middle", "a", 1.0), ("x", "b", there), nodes=("a", "b"))
+    assert found == moves(plan(cluster))
 
 
 def test_at_most_so_many_moves() -> None:
@@ -170,7 +190,7 @@ def test_a_suggestion_with_its_own_worth_needs_no_gain_in_load() -> None:
 
 def test_a_dear_pod_stays_and_a_cheaper_one_goes() -> None:
     """Both would relieve the node alike; the move says what it cost, and why if that is not what is usual."""
-    cluster = measured(("large", "a", 3.25), ("dear", "a", 0.2), ("other", "a", 0.2))
+    cluster = measured(("large", "a", 3.25), ("dear", "a", 0.15), ("other", "a", 0.15))
     cluster.upsert_pod(replace(cluster.pods["uid-dear"], priority=1000, version=9))
     (move,) = plan(cluster, max_moves=1).moves
     assert ("default/other", 16.0, "") == (move.pod, move.cost, move.cost_reason)

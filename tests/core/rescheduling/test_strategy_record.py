@@ -12,7 +12,8 @@ from trimtab.core.model.duration import DAY, HOUR
 from trimtab.core.model.ledger import MoveRecord
 from trimtab.core.model.plan import Plan
 from trimtab.core.model.resources import CPU
-from trimtab.core.rescheduling.explain import NodeOutlook, explain_steps, finish
+from trimtab.core.model.steps import finish
+from trimtab.core.rescheduling.explain import NodeOutlook, explain_steps
 from trimtab.core.rescheduling.guards import GuardContext
 from trimtab.core.rescheduling.planner import Planner
 from trimtab.core.rescheduling.settings import ReschedulingSettings

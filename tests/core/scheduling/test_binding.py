@@ -22,7 +22,7 @@ from trimtab.core.model.events import (
 )
 from trimtab.core.model.instructions import EmitEvent, GetPod, Instruction, SetUnschedulable
 from trimtab.core.scheduling.controller import Scheduling
-from trimtab.core.scheduling.queue.queue import QueueState
+from trimtab.core.scheduling.queue.queued_pod import QueueState
 
 REREAD = GetPod("uid-web", "default", "web")
 SCHEDULED = EmitEvent(
@@ -87,13 +87,24 @@ def test_a_pod_read_back_unbound_goes_back_to_the_queue() -> None:
     unbound = GetPodDone("uid-web", scene.engine.cluster.pods["uid-web"], 2.0)
     assert [] == scene.handle(unbound)
     assert 1000 == scene.requested("a"), "a request whose connection broke may still be on its way"
-    assert [REREAD] == scene.advance(8.0)
+    assert [] == scene.advance(6.9), "so it gets five seconds"
+    assert [REREAD] == scene.advance(1.1)
     assert [] == scene.handle(msgspec.structs.replace(unbound, at=9.0))
     assert (0, QueueState.BACKOFF, QueueState.ACTIVE) == (
         scene.requested("a"),
         scene.queue_state(WEB),
         scene.queue_state(big),
     )
+
+
+def test_a_bind_that_is_not_answered_is_never_given_up() -> None:
+    """However often the pod is read without a node: the request is still on its way."""
+    scene = sent(bind_timeout=30.0)
+    assert [REREAD] == scene.advance(30.0)
+    for _ in range(3):
+        assert [] == scene.handle(GetPodDone("uid-web", scene.engine.cluster.pods["uid-web"], scene.at))
+        assert (1000, QueueState.POPPED) == (scene.requested("a"), scene.queue_state(WEB))
+        assert [REREAD] == scene.advance(30.0)
 
 
 def test_a_conflict_read_back_unbound_goes_back_at_once() -> None:

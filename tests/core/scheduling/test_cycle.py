@@ -18,7 +18,7 @@ from trimtab.core.model.schedule_result import Placement, Unschedulable
 from trimtab.core.model.taints import NO_SCHEDULE, Taint
 from trimtab.core.recorder import MetricsRecorder
 from trimtab.core.scheduling.controller import Scheduling
-from trimtab.core.scheduling.queue.queue import QueueState
+from trimtab.core.scheduling.queue.queued_pod import QueueState
 
 WEB = pod("web", cpu=1000)
 NO_HELP = "preemption: 0/1 nodes are available: 1 Preemption is not helpful for scheduling."
@@ -325,4 +325,17 @@ def test_a_pod_that_is_woken_during_its_back_off_counts_for_that_queue() -> None
     scene.upsert(node("a", cpu=100), pod("web", cpu=1000))
     scene.turn()
     scene.upsert(node("b", cpu=2000))
-    assert ("backoff", "ClusterEvent") == recorder.seen[-1]
+    assert ("backoff", "NodeAdd") == recorder.seen[-1]
+
+
+def test_an_attempt_evaluates_its_pod_once() -> None:
+    """Preemption asks what the filters said; that is known, unless something has changed since."""
+    scene = EngineHarness()
+    scene.upsert(node("a", 100), web := pod("web", 500))
+    scene.turn()
+    evaluator = scene.engine.controller(Scheduling).evaluator
+    cache, profile = evaluator.cache, scene.engine.state.settings.profiles[0]
+    assert (0, 1) == (cache.hits, cache.misses)
+    scene.upsert(node("b", 1000))
+    status = evaluator.filter_status(scene.engine.cluster.pods[web.uid], profile)
+    assert ([True, False], 1) == ((status.codes != 0).tolist(), cache.hits)

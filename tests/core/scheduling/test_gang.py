@@ -17,7 +17,7 @@ from trimtab.core.model.pod import Pod
 from trimtab.core.model.resources import CPU, PodRequests
 from trimtab.core.plugins.coscheduling import Coscheduling
 from trimtab.core.scheduling.controller import Scheduling
-from trimtab.core.scheduling.queue.queue import QueueState
+from trimtab.core.scheduling.queue.queued_pod import QueueState
 
 
 def group(least: int, name: str = "train", **fields: Any) -> PodGroup:

@@ -15,7 +15,7 @@ from trimtab.core.model.change import Change
 from trimtab.core.model.events import BindFailed, BindFailure, PodDeleted, SettingsRead
 from trimtab.core.model.instructions import EmitEvent
 from trimtab.core.model.pod import Pod
-from trimtab.core.scheduling.queue.queue import QueueState
+from trimtab.core.scheduling.queue.queued_pod import QueueState
 from trimtab.core.settings import Settings
 
 WEB = pod("web", cpu=1000)

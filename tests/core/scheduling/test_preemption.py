@@ -16,7 +16,8 @@ from trimtab.core.model.events import LeaseAcquired, LeaseLost, NodeDeleted, Pod
 from trimtab.core.model.instructions import Bind, EmitEvent, Instruction, Nominate, Preempt, SetUnschedulable
 from trimtab.core.model.pod import Pod
 from trimtab.core.recorder import MetricsRecorder
-from trimtab.core.scheduling.queue.queue import QueueState
+from trimtab.core.scheduling.controller import Scheduling
+from trimtab.core.scheduling.queue.queued_pod import QueueState
 
 LESSER = pod("lesser", cpu=1000, node="a", started=5.0)
 URGENT = pod("urgent", cpu=1000, priority=10)
@@ -116,17 +117,29 @@ def test_who_may_not_preempt_waits() -> None:
 
 
 def test_no_second_attempt_while_victims_are_asked_to_leave() -> None:
-    """Woken before the victim is seen leaving, if only marked, the pod preempts nobody else; after a minute it may."""
+    """Before the victim is seen leaving, if only marked, nothing brings the pod back; after a minute it tries again."""
     scene = full()
     scene.upsert(node("b", 1000), pod("other", cpu=1000, node="b"))
     assert ["other"] == victims(scene.turn())
     scene.advance(30.0)
-    scene.upsert(pod("other", cpu=1000, node="b", preempted=True), replace(URGENT, labels={"woken": "yes"}))
+    scene.upsert(
+        pod("other", cpu=1000, node="b", preempted=True), replace(URGENT, labels={"woken": "yes"}), node("c", 0)
+    )
+    assert ([], QueueState.UNSCHEDULABLE) == (scene.turn(), scene.queue_state(URGENT))
+    scene.advance(30.0)
+    assert 1 == len(victims(scene.turn()))
+
+
+def test_a_pod_that_comes_back_to_the_queue_asks_nobody_else() -> None:
+    """It was gated for a moment, so the queue holds it no longer; its victim has not been seen leaving yet."""
+    scene = full()
+    scene.upsert(node("b", 1000), pod("other", cpu=1000, node="b"))
+    assert ["other"] == victims(scene.turn())
+    scene.upsert(replace(URGENT, scheduling_gates=("held",)))
+    scene.upsert(URGENT)
     wishes = scene.turn()
     assert [] == victims(wishes)
-    assert notes(wishes)[0][1].endswith("preemption: waiting for the preemption for this pod to be finished")
-    scene.advance(61.0)
-    assert 1 == len(victims(scene.turn()))
+    assert notes(wishes)[0][1].endswith("waiting for the preemption for this pod to be finished")
 
 
 def test_while_victims_take_their_time_nobody_else_is_asked() -> None:
@@ -246,20 +259,67 @@ def test_a_victim_in_its_stages_is_turned_back() -> None:
     assert "a" == assumed_on(scene.engine.cluster, "uid-urgent")
 
 
+class Counts(MetricsRecorder):
+    """Keeps each call of a PostFilter plugin, and how many pods had to leave for it."""
+
+    def __init__(self) -> None:
+        self.attempts, self.victims = 0, list[int]()
+
+    def preemption_attempted(self) -> None:
+        self.attempts += 1
+
+    def preempted(self, victims: int) -> None:
+        self.victims.append(victims)
+
+
 def test_attempts_and_victims_are_counted() -> None:
-    """Each attempt counts, with its victims."""
-
-    class Counts(MetricsRecorder):
-        seen: list[int] = []  # noqa: RUF012
-
-        def preemption_attempted(self, victims: int) -> None:
-            self.seen.append(victims)
-
-    scene = full(recorder=Counts())
+    """Each attempt counts, and each victim once: not again for a second pod that wants its room while it leaves."""
+    counts = Counts()
+    scene = full(recorder=counts)
     scene.turn()
-    scene.upsert(pod("huge", cpu=5000, priority=10))
+    scene.upsert(pod("huge", cpu=5000, priority=10), replace(URGENT, uid="uid-first", name="first", priority=20))
+    assert [("first", "a"), ("urgent", "")] == nominations(scene.turn(1))
     scene.turn()
-    assert [1, 0] == Counts.seen
+    assert (3, [1]) == (counts.attempts, counts.victims)
+
+
+@pytest.mark.parametrize(
+    ("priority", "part"),
+    [(9, QueueState.ACTIVE), (10, QueueState.ACTIVE), (11, QueueState.UNSCHEDULABLE)],
+)
+def test_a_nomination_taken_back_wakes_whom_it_kept_away(priority: int, part: QueueState) -> None:
+    """Pods of higher priority had that room all along; they are not tried again for it."""
+    scene = full()
+    scene.turn()
+    scene.upsert(replace(LESSER, terminating=True, preempted=True))
+    rival = pod("rival", cpu=5000, priority=priority, may_preempt=False)
+    scene.upsert(rival)
+    scene.turn()
+    scene.advance(2.0)
+    assert QueueState.UNSCHEDULABLE is scene.queue_state(rival)
+    scene.handle(PodDeleted(URGENT.uid, scene.at, scene.version + 1))
+    assert part is scene.queue_state(rival)
+
+
+def test_preemptors_do_not_sit_out_a_back_off() -> None:
+    """Ten pods that have failed often are all bound at the moment when the last of their victims are gone."""
+    scene = EngineHarness()
+    lesser = [pod(f"lesser-{i}", cpu=1000, node="a", started=5.0) for i in range(10)]
+    urgent = [pod(f"urgent-{i}", cpu=1000, priority=10) for i in range(10)]
+    scene.upsert(node("a", 10_000), *lesser, *urgent)
+    scene.turn(20)
+    scene.upsert(*(replace(each, terminating=True, preempted=True) for each in lesser))
+    queue = scene.engine.controller(Scheduling).queue
+    for each in urgent:
+        queue.pods[each.uid].failures = 9
+    bound: dict[str, str] = {}
+    for each in lesser:
+        scene.at += 0.01
+        scene.handle(PodDeleted(each.uid, scene.at, scene.version + 1))
+        while scene.engine.has_work():
+            bound |= scene.binds(20)
+    assert {each.name for each in urgent} == bound.keys()
+    assert 0.2 > scene.at
 
 
 def test_a_fork_goes_on_from_the_same_promise() -> None:

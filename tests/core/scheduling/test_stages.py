@@ -15,7 +15,7 @@ from trimtab.core.model.events import NodeDeleted, PodDeleted, StageAnswered
 from trimtab.core.model.instructions import Bind, EmitEvent
 from trimtab.core.model.pod import Pod
 from trimtab.core.scheduling.controller import Scheduling
-from trimtab.core.scheduling.queue.queue import QueueState
+from trimtab.core.scheduling.queue.queued_pod import QueueState
 
 
 def test_stages_are_asked_in_order_and_end_in_the_bind() -> None:

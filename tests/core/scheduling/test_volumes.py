@@ -12,7 +12,7 @@ from trimtab.core.model.events import NodeDeleted, ObjectDeleted, ObjectUpserted
 from trimtab.core.model.instructions import Bind, BindVolume, EmitEvent, Instruction, SelectNode
 from trimtab.core.model.objects import POD_GROUP_LABEL, Object, PodGroup
 from trimtab.core.plugins.coscheduling import Coscheduling
-from trimtab.core.scheduling.queue.queue import QueueState
+from trimtab.core.scheduling.queue.queued_pod import QueueState
 
 NODE = node("a", labels={"host": "a"})
 DISK, DATA = volume("disk", at="a", version=7), claim("data", version=5)

@@ -40,7 +40,7 @@ duration: 15m
 step: 1m
 warmUp: 0s
 oomKills: true
-trace: {folder: tiny, nodes: 1, requests: 50%, labels: true, initialPlacement: true, stagger: 10m, usage: 110%}
+trace: {folder: tiny, nodes: 1, requests: 50%, labels: true, initialPlacement: true, readyDelay: 1m, stagger: 9m, usage: 110%}
 nodes: [{name: more, cpu: 4, memory: 8Gi}]
 workloads: [{name: x}]
 services: [{name: x, selector: {app: x}}]
@@ -52,6 +52,7 @@ metrics: {delay: 10s}
     assert ["n1", "more"] == [each.node.name for each in scenario.nodes]
     assert (3, 1, 3) == (len(scenario.pods), len(scenario.workloads), len(scenario.objects))
     assert (300.0, 10.0) == (scenario.metrics.interval, scenario.metrics.delay)
+    assert {60.0} == {each.template.ready_delay for each in scenario.pods}
     assert ["n1"] == [each.node for each in scenario.node_events]
 
 

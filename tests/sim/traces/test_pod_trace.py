@@ -130,6 +130,14 @@ def test_labels_and_services(folder: Path) -> None:
         assert chosen is not None and chosen.matches(pods[name].template.labels)
 
 
+def test_pods_become_ready_later(folder: Path) -> None:
+    """At once unless asked for."""
+    assert ({0.0}, {300.0}) == tuple(
+        {pod.template.ready_delay for pod in load("trace", folder, **more).pods}
+        for more in ({}, {"ready_delay": 300.0})
+    )
+
+
 def test_initial_placement(folder: Path) -> None:
     """Only if asked for, and only on nodes that are left."""
     assert {""} == {pod.node for pod in load("trace", folder).pods}

@@ -152,7 +152,8 @@ class ApplyProcess(Process):
         tasks = [asyncio.create_task(each) for each in self._tasks()]
         work, aborted = asyncio.create_task(self._carry_out()), asyncio.create_task(self._aborted.wait())
         try:
-            done, _ = await asyncio.wait({*tasks, work, aborted}, return_when=asyncio.FIRST_COMPLETED)
+            with self.watchdog.watching():
+                done, _ = await asyncio.wait({*tasks, work, aborted}, return_when=asyncio.FIRST_COMPLETED)
             for task in done & {*tasks}:
                 log_task_exit(task)
             if work in done:
@@ -162,8 +163,7 @@ class ApplyProcess(Process):
             for each in (*tasks, work, aborted):
                 each.cancel()
             await asyncio.gather(*tasks, work, aborted, return_exceptions=True)
-            for transport in (self.read_transport, self.write_transport, self.lease_transport):
-                await transport.close()
+            await self._close()
         return [self.results.get(uid) or self._left(move) for uid, move in self._moves.items()]
 
     def interrupt(self) -> None:
@@ -211,6 +211,8 @@ class ApplyProcess(Process):
         refused = cluster_refusal(execution.guard_context(self.clock()))
         if refused is not None:
             return f"{refused.guard}: {refused.reason}"
+        if unknown := self.scheduler_leases.not_known_yet:
+            return unknown
         return "" if self.pollers.have_read_history() else "the metric sources are asked for the last day"
 
     # --- moves

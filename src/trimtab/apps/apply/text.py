@@ -64,6 +64,6 @@ def _left_to_do(record: MoveRecord) -> str:
     if record.surge:
         return (
             f"{record.workload} of namespace {record.namespace} may have one replica more than it should: see `kubectl -n "
-            f"{record.namespace} get {kind.lower()} {name}`, and its annotation trimtab.dev/surge-for"
+            f"{record.namespace} get {kind.lower()} {name}`, and its label trimtab.dev/surge-for"
         )
     return f"see whether its replacement becomes ready: `kubectl -n {record.namespace} get pods`"

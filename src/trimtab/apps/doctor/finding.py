@@ -30,6 +30,7 @@ class Area(StrEnum):
     PODS = "pods"
     PLUGIN = "plugin"
     LABELS = "labels"
+    CACHE = "cache"
 
 
 class Finding(Struct, frozen=True, omit_defaults=True, rename={"message": "says"}):

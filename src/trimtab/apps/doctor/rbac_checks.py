@@ -9,6 +9,7 @@ import asyncio
 from collections.abc import Iterable, Iterator, Sequence
 from typing import NamedTuple
 
+from trimtab.apps.controller_configuration import DEFAULT_SCHEDULER_LEASE
 from trimtab.apps.doctor.apiserver_checks import ApiServer
 from trimtab.apps.doctor.finding import Area, Finding, ok, problem, warning
 from trimtab.apps.process import (
@@ -17,8 +18,8 @@ from trimtab.apps.process import (
     RESCHEDULER,
     SCHEDULER,
     ControllerSpec,
-    extra_watched_kinds,
 )
+from trimtab.apps.watched_kinds import extra_watched_kinds
 from trimtab.config.configuration import Configuration, LeaderElection
 from trimtab.config.trimtab.settings import MetricsServerSettings
 from trimtab.core.model.instructions import (
@@ -55,7 +56,7 @@ from trimtab.wire.forbidden import (
 from trimtab.wire.ledger import LEDGER_NAME
 
 LEASES, METRICS = "coordination.k8s.io", "metrics.k8s.io"
-APPLY_FILE = "apply deploy/{}"
+APPLY_FILE, OTHER_LEASE = "apply deploy/{}", " with the lease's namespace and name in its Role"
 ACCOUNTS = {SCHEDULER: SCHEDULER_ACCOUNT, LABELLER: LABELLER_ACCOUNT, RESCHEDULER: RESCHEDULER_ACCOUNT}
 # Groups and namespaces of what that user's stock roles lack, and the file grants.
 KUBE_SCHEDULER_LACKS = {
@@ -117,6 +118,10 @@ def required(configuration: Configuration) -> Iterator[Permission]:
         yield from (Permission("list", kind, remedy, METRICS) for kind in ("nodes", "pods"))
     if configuration.leader_election.enabled:
         yield from _leader_election(configuration.leader_election, basic)
+    for lease in sorted({*configuration.scheduler_leases.values()}):
+        namespace, _, name = lease.partition("/")
+        remedy = basic if lease in ("trimtab/trimtab", DEFAULT_SCHEDULER_LEASE) else f"{basic}{OTHER_LEASE}"
+        yield Permission("get", "leases", remedy, LEASES, namespace, name)
 
 
 def _main(configuration: Configuration) -> ControllerSpec:
@@ -184,7 +189,7 @@ def _leader_election(leader: LeaderElection, basic: str) -> Iterator[Permission]
     if place == ("kube-system", "kube-scheduler"):
         remedy = APPLY_FILE.format("components/default-scheduler/rbac-default-scheduler.yaml")
     else:
-        remedy = basic if place in shipped else f"{basic} with the lease's namespace and name in its Role"
+        remedy = basic if place in shipped else f"{basic}{OTHER_LEASE}"
     yield Permission("create", "leases", remedy, LEASES, leader.namespace)
     yield from (Permission(verb, "leases", remedy, LEASES, leader.namespace, leader.name) for verb in ("get", "update"))
 

@@ -45,13 +45,21 @@ class DoctorRun(NamedTuple):
     now: Callable[[], float] = time.time
 
 
+Checks = Callable[[ApiServer], Awaitable[tuple[Finding, ...]]]
+
+
 def run(options: DoctorRun, credentials: Credentials) -> tuple[Finding, ...]:
-    """Run the checks on an event loop of their own."""
+    """Run all checks."""
+    return run_on_server(lambda server: run_checks(options, server), credentials)
+
+
+def run_on_server(checks: Checks, credentials: Credentials) -> tuple[Finding, ...]:
+    """Run checks on an event loop of their own."""
 
     async def start() -> tuple[Finding, ...]:
         transport = AiohttpTransport(credentials, rate_limiter=None)
         try:
-            return await run_checks(options, ApiServer(transport, credentials.server))
+            return await checks(ApiServer(transport, credentials.server))
         finally:
             await transport.close()
 

@@ -11,7 +11,7 @@
      "moves": [{"pod": "shop/web-1", "uid": "…", "resourceVersion": "41", "source": "n-1", "target": "n-2",
                 "strategy": "ResourceOptimization", "reason": "cpu at 95%, above 80%", "gain": 80.5, "cost": 32.0,
                 "costReason": "priority 1000",           only if the pod does not cost what others do
-                "couldChoose": ["n-2", "n-3"],           only if another scheduler could choose one of several
+                "couldChoose": ["n-2", "n-3"],           only if another scheduler places it, which could choose one of these
                 "promised": [0.72, 0.35],                utilisation of source and target after the move
                 "relief": 1.2}],                         the gain by snapshot; both are what the move is graded by
      "refusals": [{"subject": "shop/db-0", "guard": "minimum age", "reason": "…"}],

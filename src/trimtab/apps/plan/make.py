@@ -11,8 +11,10 @@ from __future__ import annotations
 from collections import Counter
 from collections.abc import Iterator, Mapping
 from dataclasses import replace
+from functools import partial
 from typing import NamedTuple
 
+from trimtab.apps.plan.highs import highs, solve
 from trimtab.apps.plan.usage import Hottest, check_usage, hottest_nodes
 from trimtab.config.configuration import Configuration
 from trimtab.config.registry import other_profiles
@@ -23,6 +25,8 @@ from trimtab.core.model.events import LeaseAcquired, Tick
 from trimtab.core.model.objects import Namespace
 from trimtab.core.model.plan import Plan
 from trimtab.core.rescheduling.controller import Rescheduling
+from trimtab.core.rescheduling.exact import NoExactPlan
+from trimtab.core.rescheduling.exact_planner import ExactPlanner
 from trimtab.core.rescheduling.explain import NodeOutlook, explain_rescheduling
 from trimtab.core.rescheduling.settings import Mode, ReschedulingSettings
 from trimtab.core.settings import Settings
@@ -80,8 +84,9 @@ def settings_for(
     )
 
 
-def make_plan(snapshot: ClusterSnapshot, settings: Settings, node: str = "") -> PlannedMoves:
-    """Raises NothingPlanned where too little is known to move anything. node: one to be explained, too."""
+def make_plan(snapshot: ClusterSnapshot, settings: Settings, node: str = "", *, exact: bool = False) -> PlannedMoves:
+    """Raises NothingPlanned where too little is known to move anything, or no exact plan can be found. node: one to be
+    explained, too."""
     rescheduling = settings.rescheduling
     assert rescheduling is not None
     _check_kinds(snapshot, settings)
@@ -94,7 +99,7 @@ def make_plan(snapshot: ClusterSnapshot, settings: Settings, node: str = "") -> 
         raise NothingPlanned(notes)
     if node and node not in engine.cluster.node_table.row:
         raise NothingPlanned(f"--node: there is no node {node}")
-    plan = _plan_once(engine, now)
+    plan = _plan_exactly(engine, now) if exact else _plan_once(engine, now)
     pods = engine.cluster.pods
     return PlannedMoves(
         plan,
@@ -137,6 +142,15 @@ def _plan_once(engine: Engine, now: float) -> Plan:
         if isinstance(output, Plan):
             return output
     raise NothingPlanned(f"the planner waits for {', '.join(sorted(engine.state.unsynced)) or 'nothing known'}")
+
+
+def _plan_exactly(engine: Engine, now: float) -> Plan:
+    try:
+        highs()  # before anything else is computed
+        engine.controller(Rescheduling).make_planner = partial(ExactPlanner, solve=solve)
+        return _plan_once(engine, now)
+    except NoExactPlan as error:
+        raise NothingPlanned(str(error)) from None
 
 
 def _cluster_id(snapshot: ClusterSnapshot) -> str:

@@ -34,7 +34,7 @@ def plan_lines(planned: PlannedMoves, where: str, *, why_not: bool) -> Iterator[
     yield EMPTY
     for move in moves:
         yield from move_lines(move)
-        yield ("      guards  ", "dim"), (f"all {len(GUARDS)} allow it", "green")
+        yield ("      guards  ", "dim"), ("all allow it", "green")
     if not moves:
         yield ((nothing_to_move(planned), "bold green"),)
     else:
@@ -72,7 +72,7 @@ def move_lines(move: Move) -> Iterator[Line]:
     yield ("      why     ", "dim"), (f"{move.strategy}: {move.reason}", "")
     why = f" ({move.cost_reason})" if move.cost_reason else ""
     yield ("      gain    ", "dim"), (f"{move.gain:.1f}, cost {move.cost:.1f}{why}", "")
-    if move.could_choose:
+    if len(move.could_choose) > 1:
         yield ("      or      ", "dim"), (_other_choices(move.could_choose), "")
 
 

@@ -1,7 +1,8 @@
-"""Policies: what a simulation compares. Each is a configuration file that could run live.
+"""Policies: what a simulation compares. Each is a configuration file that could run live, or the policy of a descheduler.
 
 A policy is found by the name of a file in `trimtab/sim/policies`, by that of a template, or by its path. To ship another one,
-add a file there.
+add a file there. With a DeschedulerPolicy, or Koordinator's DeschedulerConfiguration, that rescheduler runs by its own rules
+beside the stock profile.
 """
 
 from __future__ import annotations
@@ -18,6 +19,7 @@ from msgspec import Struct
 from trimtab.apps.config_file import IncludedFiles, config_digest, os_error_text, read_bounded, recorded_files
 from trimtab.apps.plugins import installed_for_rescheduling, installed_plugins
 from trimtab.config.configuration import Configuration
+from trimtab.config.descheduler.rivals import rival_configuration
 from trimtab.config.diagnostics import ConfigError, Problem, did_you_mean
 from trimtab.config.kube_scheduler import parse
 from trimtab.config.manifests import locate
@@ -114,6 +116,9 @@ def read_configuration(policy: Policy) -> Configuration:
 
 
 def _parse(content: bytes, file: str, read_file: ReadFile) -> Configuration:
+    rival = rival_configuration(content, file)
+    if rival is not None:
+        return rival
     installed = installed_for_rescheduling()
     return parse(content, file, installed_plugins(), SOURCE_SETTINGS, read_file, installed=installed)
 
@@ -145,6 +150,8 @@ def oldest_sample(scenario: Scenario) -> float:
 
 def load_fields(policy: Policy) -> frozenset[str]:
     """The fields of `load` that the policy's file has."""
+    if rival_configuration(policy.config.content, policy.config.file) is not None:
+        return frozenset()
     for document in locate(policy.config.content, policy.config.file).documents:
         section = document.entries.get("load") if isinstance(document, MappingNode) else None
         if isinstance(section, MappingNode):
@@ -154,6 +161,8 @@ def load_fields(policy: Policy) -> frozenset[str]:
 
 def notes_on(policy: Policy, scenario: Scenario) -> Iterator[str]:
     """What makes a comparison unfair, though the file is valid."""
+    rival = rival_configuration(policy.config.content, policy.config.file)
+    yield from map(str, rival.notes if rival is not None else ())
     settings = settings_of(policy, scenario)
     stale, oldest = settings.load.stale, oldest_sample(scenario)
     if stale < oldest:

@@ -8,6 +8,7 @@ from __future__ import annotations
 
 import multiprocessing
 import signal
+import threading
 import traceback
 from collections.abc import Iterator, Sequence
 from contextlib import contextmanager
@@ -19,6 +20,7 @@ from msgspec import Struct
 from trimtab.apps.simulate.jobs import Finished, Job, run_job
 
 ATTEMPTS = 3
+SIGNALS = (signal.SIGINT, signal.SIGTERM)
 PRELOADED = ["trimtab.apps.simulate.jobs"]  # by the server that processes are forked from: imports take a second
 
 
@@ -122,13 +124,21 @@ class ProcessPool:
 def _undisturbed() -> Iterator[None]:
     """Signals wait: an interrupt would leave a process that was half started.
 
-    The processes inherit this for good. Ctrl-C reaches all of them, and the one that started them decides.
+    They are blocked, which the processes inherit for good: Ctrl-C reaches all of them, and the one that started them decides.
+    Another thread may still receive one, and Python would call its handler here, in the main thread: so that waits, too.
     """
-    before = signal.pthread_sigmask(signal.SIG_BLOCK, {signal.SIGINT, signal.SIGTERM})
+    came: list[int] = []
+    before = signal.pthread_sigmask(signal.SIG_BLOCK, SIGNALS)
+    in_main_thread = threading.current_thread() is threading.main_thread()
+    handlers = {each: signal.signal(each, lambda number, _: came.append(number)) for each in SIGNALS if in_main_thread}
     try:
         yield
     finally:
+        for each, handler in handlers.items():
+            signal.signal(each, handler)
         signal.pthread_sigmask(signal.SIG_SETMASK, before)
+        for number in came:
+            signal.raise_signal(number)
 
 
 def work(connection: Connection, job: Job) -> None:

@@ -9,9 +9,10 @@ from collections.abc import Mapping
 from dataclasses import replace
 from typing import NamedTuple
 
+from trimtab.config.configuration import Configuration
 from trimtab.config.descheduler.evictor import check_namespaces, evictor_of, note_unsupported
 from trimtab.config.descheduler.evictor_shapes import MigrationControllerArgs
-from trimtab.config.descheduler.policy import CONFIGURATION, Fields, Policy, read_policy
+from trimtab.config.descheduler.policy import CONFIGURATION, KINDS, Fields, Policy, read_policy
 from trimtab.config.descheduler.shapes import (
     KUBERNETES_METRICS,
     LOW_NODE_LOAD,
@@ -21,6 +22,8 @@ from trimtab.config.descheduler.shapes import (
     LowNodeUtilizationArgs,
 )
 from trimtab.config.diagnostics import Note
+from trimtab.config.kube_scheduler import default_configuration
+from trimtab.config.manifests import holds
 from trimtab.config.trimtab.settings import SourceSettings
 from trimtab.core.framework.resource_amounts import ResourceValues
 from trimtab.core.model.duration import DAY, format_duration
@@ -31,7 +34,7 @@ from trimtab.core.rescheduling.rivals.descheduler_low_node_utilization import (
 )
 from trimtab.core.rescheduling.rivals.koordinator_low_node_load import KoordinatorLowNodeLoad
 from trimtab.core.rescheduling.rivals.thresholds import Thresholds
-from trimtab.core.rescheduling.settings import COOLDOWN, INTERVAL, ReschedulingSettings
+from trimtab.core.rescheduling.settings import COOLDOWN, INTERVAL, Mode, ReschedulingSettings
 from trimtab.core.rescheduling.strategies.interface import RivalStrategy
 
 ALL_NODES = "all nodes are looked at"
@@ -100,6 +103,18 @@ def read_rival(content: str | bytes, file: str, key: str = "") -> ReadPolicy:
     assert rival is not None
     settings = ReschedulingSettings(strategies=(rival,), interval=interval, cooldown=max(COOLDOWN, interval))
     return ReadPolicy(settings, notes)
+
+
+def rival_configuration(content: str | bytes, file: str) -> Configuration | None:
+    """The stock profile with the policy's rescheduler at work beside it; None if the file holds no such policy.
+
+    Raises ConfigError.
+    """
+    if not holds(content, file, tuple(KINDS)):
+        return None
+    found, stock = read_rival(content, file), default_configuration()
+    rescheduling = replace(found.settings, mode=Mode.AUTO)
+    return replace(stock, settings=replace(stock.settings, rescheduling=rescheduling), notes=found.notes)
 
 
 def _rival(policy: Policy) -> RivalStrategy | None:

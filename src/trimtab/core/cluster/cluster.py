@@ -32,9 +32,10 @@ from trimtab.core.model.node import Node
 from trimtab.core.model.objects import Object
 from trimtab.core.model.pod import Pod, replacement_of
 from trimtab.core.model.readings import Reading
-from trimtab.core.tables import NO_ROW
+from trimtab.core.model.steps import Steps, finish
+from trimtab.core.tables import NO_ROW, Groups
 
-MAX_TOMBSTONES = 50_000
+MAX_TOMBSTONES = 20_000  # many times what is deleted while an answer is under way
 
 
 class PodPlacement(Struct, frozen=True, gc=False):
@@ -54,7 +55,7 @@ class Cluster:
         self.load = LoadView(self.load_store)
         self.pods: dict[str, Pod] = {}
         self.placements: dict[str, PodPlacement] = {}
-        self.on_node: dict[str, dict[str, Pod]] = {}
+        self.on_node: Groups[Pod] = Groups()
         self.pod_table = PodTable()
         self.nominated: dict[str, Pod] = {}
         self.reserved: dict[
@@ -177,7 +178,7 @@ class Cluster:
             return Change.POD_ADDED
         if held.node == pod.node and held.pod.requests == pod.requests and held.pod.spec.ports == pod.spec.ports:
             self.placements[pod.uid] = PodPlacement(pod.node, pod, assumed=False)
-            self.on_node[pod.node][pod.uid] = pod
+            self.on_node.put(pod.node, pod.uid, pod)
             self._update_placed(held.pod, pod)
             if held.assumed:
                 return Change.POD_ADDED
@@ -191,7 +192,7 @@ class Cluster:
         """`resized`: just removed to be added again, so it gets its old slot, and its samples stay valid."""
         placed = pod if pod.node == node else replace(pod, node=node)
         self.placements[pod.uid] = PodPlacement(node, placed, assumed)
-        self.on_node.setdefault(node, {})[pod.uid] = placed
+        self.on_node.put(node, pod.uid, placed)
         self.node_table.add_pod(node, placed, change)
         row = self.node_table.row.get(node, NO_ROW)
         slot = self.pod_table.add_pod(placed, row)
@@ -203,10 +204,7 @@ class Cluster:
 
     def _remove_placement(self, uid: str, *, resized: bool = False) -> Change:
         placement = self.placements.pop(uid)
-        pods = self.on_node[placement.node]
-        del pods[uid]
-        if not pods:
-            del self.on_node[placement.node]
+        self.on_node.remove(placement.node, uid)
         self.node_table.remove_pod(placement.node, placement.pod)
         self.topology_counts.remove_pod(self.pod_table.slot[uid])
         if not resized:
@@ -315,12 +313,18 @@ class Cluster:
 
     def fork(self) -> Cluster:
         """An independent copy to plan on."""
+        return finish(self.fork_in_steps())
+
+    def fork_in_steps(self) -> Steps[Cluster]:
+        """The same in several steps, of a cluster that does not change in between."""
         fork = Cluster()
         fork.node_table, fork.pod_table = self.node_table.copy(), self.pod_table.copy()
-        fork.load_store = self.load_store.copy()
+        yield
+        fork.load_store = yield from self.load_store.copy_in_steps()
         fork.load = self.load.over(fork.load_store)
+        yield
         fork.pods, fork.placements = self.pods.copy(), self.placements.copy()
-        fork.on_node = {node: pods.copy() for node, pods in self.on_node.items()}
+        fork.on_node = self.on_node.copy()
         fork.objects, fork.plugin_state = self.objects.copy(), self.plugin_state.copy()
         fork.topology_counts = TopologyCounts(fork.node_table, fork.pod_table)
         fork.nominated, fork.tombstones = self.nominated.copy(), self.tombstones.copy()

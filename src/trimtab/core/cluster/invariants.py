@@ -6,6 +6,7 @@ That takes seconds in a large cluster, so a live process checks in slices: some 
 
 from __future__ import annotations
 
+from collections import Counter
 from collections.abc import Callable, Iterable, Iterator, Sequence
 
 import numpy as np
@@ -127,7 +128,7 @@ def _check_slots(cluster: Cluster, names: Sequence[str]) -> Iterator[str]:
 
 
 def _pod_row(table: PodTable, slot: int) -> tuple[object, ...]:
-    requested = sorted((name, int(amounts[slot])) for name, amounts in table.requested.items() if amounts[slot])
+    requested = sorted((name, each.exact[slot]) for name, each in table.requested.items() if slot in each.exact)
     columns = (table.row, table.not_terminating, table.priority, table.started)
     labels = table.label_sets.sets[table.label_set[slot]]
     terms = [table.affinity_terms.terms[number] for number in table.affinity_terms.term_sets[table.term_set[slot]]]
@@ -228,11 +229,13 @@ def _check_node_table(cluster: Cluster, names: Sequence[str]) -> Iterator[str]:
     ):
         for resource in held.keys() | computed.keys():
             for node in nodes:
-                ours = held[resource].exact[table.row[node.name]] if resource in held else 0
-                theirs = computed[resource].exact[fresh.row[node.name]] if resource in computed else 0
+                ours = held[resource].exact.get(table.row[node.name], 0) if resource in held else 0
+                theirs = computed[resource].exact.get(fresh.row[node.name], 0) if resource in computed else 0
                 cell = int(held[resource].array[table.row[node.name]]) if resource in held else 0
                 if ours != theirs or cell != min(ours, MAX_AMOUNT):
                     yield f"{label} {resource} of {node.name} is {ours} ({cell} in its cell), computed {theirs}"
+    if table.labels.nodes_with_key != Counter(key for node in table.nodes for key in node.labels):
+        yield "the numbers of nodes with each label key differ from a fresh count"
     for node in nodes:
         if taint_sets[table.taint_set[table.row[node.name]]] != node.taints:
             yield f"taints of {node.name} point at the wrong set"
@@ -247,7 +250,7 @@ def _check_row_details(table: NodeTable, fresh: NodeTable, name: str) -> Iterato
         if ours != theirs:
             yield f"{column} of {name} is {ours}, computed {theirs}"
     for column in ("nonzero_cpu", "nonzero_memory"):
-        ours, theirs = getattr(table, column).exact[row], getattr(fresh, column).exact[other]
+        ours, theirs = getattr(table, column).exact.get(row, 0), getattr(fresh, column).exact.get(other, 0)
         if ours != theirs:
             yield f"{column} of {name} is {ours}, computed {theirs}"
     for key, labels in table.labels.columns.items():
@@ -277,10 +280,10 @@ def _check_images_and_volumes(cluster: Cluster) -> Iterator[str]:
 
 def _ports(table: NodeTable, row: int) -> dict[tuple[str, int, str], int]:
     return {
-        (*key, address): int(counts[row])
+        (*key, address): counts[row]
         for key, by_address in table.host_ports.taken.items()
         for address, counts in by_address.items()
-        if counts[row]
+        if row in counts
     }
 
 

@@ -1,74 +1,77 @@
 """The node table: one row per node, with allocatable, requested, taints, host ports, volumes and images as columns.
 
 Rows are dense: when a node is removed the last row moves into its place, so a row number is valid only until `epoch`
-changes. Every other change is logged as (change, row), so that cached results can be recomputed for those rows alone.
+changes. Every other change, and each node added, is logged as (change, row), so that cached results can be recomputed, and
+queueing hints asked, for those rows alone.
 """
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Iterator, Mapping
+from collections import Counter
+from collections.abc import Collection, Iterable, Iterator, Mapping
 from copy import copy as shallow_copy
 from typing import Self
 
 import numpy as np
 from numpy.typing import NDArray
 
-from trimtab.core.cluster.labels import LabelColumns
+from trimtab.core.cluster.labels import NO_LABELS, LabelColumns
+from trimtab.core.cluster.node_capacity import NodeCapacity
 from trimtab.core.cluster.volume_usage import VolumeUsage
 from trimtab.core.model.change import Change
 from trimtab.core.model.node import Node
 from trimtab.core.model.pod import HostPort, Pod
-from trimtab.core.model.resources import CPU, MEMORY, Amounts
+from trimtab.core.model.resources import CPU, MEMORY, PodRequests
 from trimtab.core.model.taints import Taint
-from trimtab.core.tables import ArrayTable, Bools, ExactColumn, Index, Ints, column
+from trimtab.core.tables import ArrayTable, Bools, ExactColumn, Groups, Index, Ints, clear_amount, column, set_amount
 
 FIRST_CAPACITY = 16
 MAX_LOG = 100_000
-MAX_TAINT_SETS_PER_ROW = 4
+MAX_TAINT_SETS_PER_ROW, MIN_TAINTS = 4, 100_000
 LIMITED_RESOURCES = (CPU, MEMORY)  # of which pods may use more than they request
 EVERY_ROW = -1  # in the log: the change affects all rows
-ANY_ADDRESS = "0.0.0.0"
+ANY_ADDRESS = "0.0.0.0"  # noqa: S104 (a host port's hostIP)
 
 
 class HostPorts:
     """Pods per host port and row, by protocol, port and address. 0.0.0.0 conflicts with every address of the node."""
 
-    __slots__ = ("capacity", "taken")
+    __slots__ = ("taken",)
 
-    def __init__(self, capacity: int) -> None:
-        self.capacity = capacity
-        self.taken: dict[tuple[str, int], dict[str, NDArray[np.int32]]] = {}
+    def __init__(self) -> None:
+        self.taken: dict[tuple[str, int], dict[str, dict[int, int]]] = {}
 
     def add(self, row: int, ports: Iterable[HostPort], delta: int) -> None:
         for port in ports:
             by_address = self.taken.setdefault((port.protocol, port.port), {})
-            counts = by_address.get(port.ip)
-            if counts is None:
-                counts = by_address[port.ip] = np.zeros(self.capacity, dtype=np.int32)
-            counts[row] += delta
-            if delta < 0 and not counts.any():
+            counts = by_address.setdefault(port.ip, {})
+            counts[row] = counts.get(row, 0) + delta
+            if not counts[row]:
+                del counts[row]
+            if not counts:
                 del by_address[port.ip]
-                if not by_address:
-                    del self.taken[port.protocol, port.port]
+            if not by_address:
+                del self.taken[port.protocol, port.port]
 
-    def conflicts(self, port: HostPort, count: int) -> Bools:
-        by_address = self.taken.get((port.protocol, port.port), {})
-        conflict = np.zeros(count, dtype=np.bool_)
-        for address, counts in by_address.items():
+    def conflicts(self, ports: Iterable[HostPort], rows: Index) -> Bools:
+        """On which of the rows one of the ports is in use."""
+        taken = [counts for port in ports for counts in self._counts(port)]
+        if len(rows) == 1:  # as for a node that has changed
+            row = rows.item(0)
+            return np.array([any(row in counts for counts in taken)])
+        mask = np.zeros(int(rows.max(initial=0)) + 1, dtype=np.bool_)
+        for counts in taken:
+            mask[[row for row in counts if row < len(mask)]] = True
+        return mask[rows]
+
+    def _counts(self, port: HostPort) -> Iterator[dict[int, int]]:
+        """Of the addresses that conflict with the port."""
+        for address, counts in self.taken.get((port.protocol, port.port), {}).items():
             if ANY_ADDRESS in (address, port.ip) or address == port.ip:
-                conflict |= counts[:count] > 0
-        return conflict
-
-    def grow(self, capacity: int) -> None:
-        extra = np.zeros(capacity - self.capacity, dtype=np.int32)
-        self.capacity = capacity
-        self.taken = {
-            key: {address: np.concatenate([counts, extra]) for address, counts in by_address.items()}
-            for key, by_address in self.taken.items()
-        }
+                yield counts
 
     def copy(self) -> HostPorts:
-        copy = HostPorts(self.capacity)
+        copy = HostPorts()
         copy.taken = {
             key: {address: counts.copy() for address, counts in by_address.items()}
             for key, by_address in self.taken.items()
@@ -89,18 +92,20 @@ class NodeTable(ArrayTable):
         self.nodes: list[Node] = []
         self.row: dict[str, int] = {}
         self.allocatable: dict[str, ExactColumn] = {}
-        self.node_capacity: dict[str, ExactColumn] = {}
+        self.node_capacity = NodeCapacity(self.nodes, self.size)
         self.requested: dict[str, ExactColumn] = {}
         self.limits: dict[str, ExactColumn] = {name: ExactColumn(self.size) for name in LIMITED_RESOURCES}
         self.nonzero_cpu, self.nonzero_memory = ExactColumn(self.size), ExactColumn(self.size)
         self.taint_sets: dict[tuple[Taint, ...], int] = {(): 0}
+        self._taints = self._taints_kept = 0  # in all sets, and in those that were kept when some were dropped
         self.labels = LabelColumns()
-        self.host_ports = HostPorts(self.size)
+        self.host_ports = HostPorts()
         self.volume_usage = VolumeUsage(self.size)
-        self.images: dict[str, dict[str, int]] = {}  # size by image name and node name
+        self.images: Groups[int] = Groups()  # size by image name and node name
         self.image_columns: dict[str, tuple[Index, Ints]] = {}  # rows and sizes, computed on demand
         self.annotated = 0  # nodes with annotations that some plugin reads
         self.epoch = 0
+        self.log_epoch = 0  # rises when the log starts afresh
         self.label_changes = self.taint_changes = 0  # rise when a known node's labels or taints change
         self.log: list[tuple[int, int]] = []
 
@@ -115,6 +120,7 @@ class NodeTable(ArrayTable):
     def bump_epoch(self) -> None:
         """Row numbers, or everything, may have changed: cached results are void."""
         self.epoch += 1
+        self.log_epoch += 1
         self.log = []
         self.image_columns = {}
 
@@ -128,7 +134,9 @@ class NodeTable(ArrayTable):
         self.row[node.name] = row
         self.name_hash[row] = name_hash(node.name)
         self._fill(row, node)
-        self.bump_epoch()
+        self.epoch += 1  # there is one row more; what the log says of the others is still true
+        self.image_columns = {}
+        self.log_change(Change.NODE_ADDED, row)
 
     def update_node(self, node: Node) -> Change:
         row = self.row[node.name]
@@ -136,15 +144,14 @@ class NodeTable(ArrayTable):
         changed = node_changes(old, node)
         if changed:
             self._unfill(row, old)
-            self._fill(row, node)
+            self._fill(row, node, old.labels)
             self.log_change(changed & ~Change.IMAGES, row)
             self.label_changes += bool(changed & Change.LABELS)
             self.taint_changes += bool(changed & Change.TAINTS)
         if changed & Change.IMAGES:
             self.log_change(Change.IMAGES, EVERY_ROW)  # ImageLocality scales by the nodes that have an image
         self.nodes[row] = node
-        if len(self.taint_sets) > MAX_TAINT_SETS_PER_ROW * self.size:
-            self._compact_taint_sets()
+        self._forget_taint_sets()
         return changed
 
     def remove_node(self, name: str, pods: Mapping[str, Mapping[str, Pod]]) -> None:
@@ -161,52 +168,56 @@ class NodeTable(ArrayTable):
             for pod in pods.get(moved.name, {}).values():
                 self._count(row, pod, 1)
         self.nodes.pop()
+        self._forget_taint_sets()
         self.bump_epoch()
 
-    def _fill(self, row: int, node: Node) -> None:
-        self._set_amounts(self.allocatable, row, node.allocatable)
-        self._set_amounts(self.node_capacity, row, node.capacity or node.allocatable)
+    def _fill(self, row: int, node: Node, labels_before: Mapping[str, str] = NO_LABELS) -> None:
+        for resource, amount in node.allocatable:
+            set_amount(self.allocatable, resource, row, amount, self.size)
+        self.node_capacity.set(row, node)
         self.unschedulable[row] = node.unschedulable
-        self.taint_set[row] = self.taint_sets.setdefault(node.taints, len(self.taint_sets))
-        self.labels.set(row, node.labels)
+        self.taint_set[row] = self._taint_set_of(node)
+        self.labels.set(row, node.labels, labels_before)
         self.annotated += bool(node.annotations)
         for image in node.images:
             for name in image.names:
-                self.images.setdefault(name, {})[node.name] = image.size
+                self.images.put(name, node.name, image.size)
                 self.image_columns.pop(name, None)
-
-    def _set_amounts(self, table: dict[str, ExactColumn], row: int, amounts: Amounts) -> None:
-        for resource, amount in amounts:
-            exact = table.get(resource)
-            if exact is None:
-                exact = table[resource] = ExactColumn(self.size)
-            exact.set(row, amount)
 
     def _unfill(self, row: int, node: Node) -> None:
         self.annotated -= bool(node.annotations)
         for resource, _ in node.allocatable:
-            self.allocatable[resource].set(row, 0)
-        for resource, _ in node.capacity or node.allocatable:
-            self.node_capacity[resource].set(row, 0)
+            clear_amount(self.allocatable, resource, row)
+        self.node_capacity.set(row, None)
         for image in node.images:
             for name in image.names:
-                holders = self.images.get(name, {})
-                holders.pop(node.name, None)
+                self.images.remove(name, node.name)
                 self.image_columns.pop(name, None)
-                if not holders:
-                    self.images.pop(name, None)
 
     def _clear_row(self, row: int, pods: Mapping[str, Mapping[str, Pod]]) -> None:
         node = self.nodes[row]
         for pod in pods.get(node.name, {}).values():
             self._count(row, pod, -1)
         self._unfill(row, node)
+        self.labels.remove(node.labels)
 
-    def _compact_taint_sets(self) -> None:
-        """Drop the sets that no node has any more."""
-        self.taint_sets = {(): 0}
-        for row, node in enumerate(self.nodes):
-            self.taint_set[row] = self.taint_sets.setdefault(node.taints, len(self.taint_sets))
+    def _taint_set_of(self, node: Node) -> int:
+        number = self.taint_sets.get(node.taints)
+        if number is None:
+            number = self.taint_sets[node.taints] = len(self.taint_sets)
+            self._taints += len(node.taints)
+        return number
+
+    def _forget_taint_sets(self) -> None:
+        """Drop the sets that no node has any more, once they are many or large."""
+        if (
+            len(self.taint_sets) > MAX_TAINT_SETS_PER_ROW * self.size
+            or self._taints > MIN_TAINTS + 2 * self._taints_kept
+        ):
+            self.taint_sets, self._taints = {(): 0}, 0
+            for row, node in enumerate(self.nodes):
+                self.taint_set[row] = self._taint_set_of(node)
+            self._taints_kept = self._taints
 
     # --- pods
 
@@ -222,18 +233,37 @@ class NodeTable(ArrayTable):
             self._count(row, pod, -1)
             self.log_change(change, row)
 
+    def count_pods(self, node: str, pods: Collection[Pod], sign: int) -> None:
+        """Add (1) or remove (-1) many at once: often they have equal requests."""
+        row = self.row.get(node)
+        if row is None:
+            return
+        for requests, number in Counter(each.requests for each in pods).items():
+            self._count_requests(row, requests, sign * number)
+        for pod in pods:
+            self._count_ports_and_volumes(row, pod, sign)
+        self.log_change(Change.POD_ADDED if sign > 0 else Change.POD_DELETED, row)
+
     def _count(self, row: int, pod: Pod, sign: int) -> None:
-        requests = pod.requests
+        self._count_requests(row, pod.requests, sign)
+        self._count_ports_and_volumes(row, pod, sign)
+
+    def _count_requests(self, row: int, requests: PodRequests, number: int) -> None:
         for resource, amount in requests.amounts:
             exact = self.requested.get(resource)
             if exact is None:
-                exact = self.requested[resource] = ExactColumn(self.size)
-            exact.add(row, sign * amount)
+                set_amount(self.requested, resource, row, number * amount, self.size)
+                continue
+            exact.add(row, number * amount)
+            if not exact.exact:
+                del self.requested[resource]
         for resource, exact in self.limits.items():
-            exact.add(row, sign * requests.limit_of(resource))
-        self.nonzero_cpu.add(row, sign * requests.assigned_nonzero_cpu)
-        self.nonzero_memory.add(row, sign * requests.assigned_nonzero_memory)
-        self.pod_count[row] += sign
+            exact.add(row, number * requests.limit_of(resource))
+        self.nonzero_cpu.add(row, number * requests.assigned_nonzero_cpu)
+        self.nonzero_memory.add(row, number * requests.assigned_nonzero_memory)
+        self.pod_count[row] += number
+
+    def _count_ports_and_volumes(self, row: int, pod: Pod, sign: int) -> None:
         if pod.spec.ports:
             self.host_ports.add(row, pod.spec.ports, sign)
         if pod.spec.volumes:
@@ -245,12 +275,12 @@ class NodeTable(ArrayTable):
         super().grow(size)
         for exact in self._exact_columns():
             exact.grow(size)
+        self.node_capacity.grow(size)
         self.labels.grow(size)
-        self.host_ports.grow(size)
         self.volume_usage.grow(size)
 
     def _exact_columns(self) -> Iterator[ExactColumn]:
-        for table in (self.allocatable, self.node_capacity, self.requested, self.limits):
+        for table in (self.allocatable, self.requested, self.limits):
             yield from table.values()
         yield self.nonzero_cpu
         yield self.nonzero_memory
@@ -258,10 +288,9 @@ class NodeTable(ArrayTable):
     def copy(self) -> Self:
         copy = super().copy()
         copy.nodes, copy.row, copy.log = self.nodes.copy(), self.row.copy(), self.log.copy()
-        copy.allocatable, copy.node_capacity = _copy_values(self.allocatable), _copy_values(self.node_capacity)
+        copy.allocatable, copy.node_capacity = _copy_values(self.allocatable), self.node_capacity.copy(copy.nodes)
         copy.taint_sets, copy.labels = self.taint_sets.copy(), self.labels.copy()
-        copy.images = {name: sizes.copy() for name, sizes in self.images.items()}
-        copy.image_columns = self.image_columns.copy()
+        copy.images, copy.image_columns = self.images.copy(), self.image_columns.copy()
         copy._copy_pod_columns(self)
         copy.volume_usage = self.volume_usage.copy()
         return copy

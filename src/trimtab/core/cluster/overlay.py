@@ -6,7 +6,6 @@ node by node: a pod removed from one node of a zone still counts when another no
 
 from __future__ import annotations
 
-from collections import defaultdict
 from collections.abc import Iterable, Iterator, Mapping
 from copy import copy as shallow_copy
 
@@ -14,7 +13,7 @@ import numpy as np
 
 from trimtab.core.cluster.node_table import HostPorts, NodeTable
 from trimtab.core.cluster.pod_table import PodTable
-from trimtab.core.model.pod import HostPort, Pod, PodSpec
+from trimtab.core.model.pod import Pod, PodSpec
 from trimtab.core.model.resources import MAX_AMOUNT
 from trimtab.core.tables import ExactColumn, Index, Ints
 
@@ -63,10 +62,11 @@ def without_pods(node_table: NodeTable, pods: PodTable, slots: Index, incoming: 
     """
     rows = pods.row[slots]
     copy = shallow_copy(node_table)
-    copy.requested = {
-        name: _subtracted(exact, rows, pods.requested[name][slots]) if name in pods.requested else exact
-        for name, exact in node_table.requested.items()
-    }
+    removed = frozenset(slots.tolist())
+    copy.requested = node_table.requested.copy()
+    for name, by_slot in pods.requested.items():
+        if name in copy.requested and not removed.isdisjoint(by_slot.exact):
+            copy.requested[name] = _subtracted(copy.requested[name], rows, by_slot.array[slots])
     copy.pod_count = node_table.pod_count - np.bincount(rows, minlength=node_table.size)
     affected = slots[pods.has_ports_or_volumes[slots]].tolist() if incoming.ports or incoming.volumes else ()
     if affected and incoming.ports:
@@ -79,28 +79,18 @@ def without_pods(node_table: NodeTable, pods: PodTable, slots: Index, incoming: 
 
 
 def _subtracted(exact: ExactColumn, rows: Index, amounts: Ints) -> ExactColumn:
-    if not amounts.any():
-        return exact
-    copy = object.__new__(ExactColumn)
-    copy.exact, copy.array = [], exact.array.copy()
-    np.subtract.at(copy.array, rows, amounts)
+    array = exact.array.copy()
+    np.subtract.at(array, rows, amounts)
     for row in np.flatnonzero(exact.array == MAX_AMOUNT).tolist():  # capped in the array: subtract from the exact sum
         left = exact.exact[row] - sum(amounts[rows == row].tolist())
-        copy.array[row] = min(left, MAX_AMOUNT)
-    return copy
+        array[row] = min(left, MAX_AMOUNT)
+    return exact.with_array(array)
 
 
 def _ports_without(ports: HostPorts, pods: PodTable, slots: Iterable[int]) -> HostPorts:
-    removed: dict[HostPort, list[int]] = defaultdict(list)
+    copy = ports.copy()
     for row, pod in _placed(pods, slots):
-        for port in pod.spec.ports:
-            removed[port].append(row)
-    copy = HostPorts(ports.capacity)
-    copy.taken = {key: by_address.copy() for key, by_address in ports.taken.items()}
-    for port, rows in removed.items():
-        by_address = copy.taken[port.protocol, port.port]
-        by_address[port.ip] = by_address[port.ip].copy()
-        np.subtract.at(by_address[port.ip], rows, 1)
+        copy.add(row, pod.spec.ports, -1)
     return copy
 
 

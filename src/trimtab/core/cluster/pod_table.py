@@ -7,18 +7,34 @@ nodes, have the row `NO_ROW`.
 from __future__ import annotations
 
 import math
-from collections.abc import Iterable, Mapping
+from collections.abc import Iterable, Mapping, Sequence
 from typing import Self
 
 import numpy as np
 
 from trimtab.core.cluster.topology.affinity_terms import AffinityTerms
 from trimtab.core.model.pod import Pod
-from trimtab.core.tables import NO_ROW, ArrayTable, Bools, Floats, Index, Ints, column
+from trimtab.core.tables import (
+    NO_ROW,
+    ArrayTable,
+    Bools,
+    ExactColumn,
+    Floats,
+    Index,
+    Ints,
+    clear_amount,
+    column,
+    set_amount,
+)
 
 FIRST_CAPACITY = 64
 NOT_STARTED = math.inf
 MIN_IDS, STALE_PER_POD = 4096, 4
+MAX_INDEXED = 1000  # labels of one pod
+MIN_ENTRIES, STALE_ENTRIES = (
+    200_000,
+    2,
+)  # of labels and terms: compacted when there are more, and twice as many as before
 
 Labels = Mapping[str, str]
 Pair = tuple[str, str]
@@ -27,11 +43,13 @@ Pair = tuple[str, str]
 class LabelSets:
     """Ids of label sets: pods with equal namespace and labels share one. Ids only grow, so forks share one object."""
 
-    __slots__ = ("_ids", "sets", "with_pair")
+    __slots__ = ("_ids", "_wide", "_with_pair", "entries", "sets")
 
     def __init__(self) -> None:
         self.sets: list[tuple[str, Labels]] = []  # namespace and labels by id
-        self.with_pair: dict[Pair, list[int]] = {}  # ids of the sets that have a label, ascending
+        self._with_pair: dict[Pair, list[int]] = {}  # ids of the sets that have a label, ascending
+        self._wide: list[int] = []  # ids of sets with too many labels for that
+        self.entries = 0  # labels of all sets
         self._ids: dict[tuple[str, frozenset[Pair]], int] = {}
 
     def __len__(self) -> int:
@@ -43,9 +61,18 @@ class LabelSets:
         if number is None:
             number = self._ids[key] = len(self.sets)
             self.sets.append((pod.namespace, pod.labels))
-            for pair in pod.labels.items():
-                self.with_pair.setdefault(pair, []).append(number)
+            self.entries += len(pod.labels)
+            if len(pod.labels) > MAX_INDEXED:
+                self._wide.append(number)
+            else:
+                for pair in pod.labels.items():
+                    self._with_pair.setdefault(pair, []).append(number)
         return number
+
+    def candidates(self, pair: Pair) -> Sequence[int]:
+        """Ids of the sets that may have the label, ascending."""
+        found = self._with_pair.get(pair, ())
+        return sorted((*found, *self._wide)) if self._wide else found
 
 
 class PodTable(ArrayTable):
@@ -63,10 +90,11 @@ class PodTable(ArrayTable):
         super().__init__(FIRST_CAPACITY)
         self.slot: dict[str, int] = {}  # by UID
         self.pods: list[Pod | None] = [None] * self.size
-        self.requested: dict[str, Ints] = {}  # by resource, for those that some pod ever requested
+        self.requested: dict[str, ExactColumn] = {}  # by resource
         self.label_sets = LabelSets()
         self.affinity_terms = AffinityTerms()
         self._free = list(range(self.size - 1, -1, -1))
+        self._entries_kept = 0  # labels and terms after the last compaction
 
     def __len__(self) -> int:
         return len(self.slot)
@@ -78,10 +106,7 @@ class PodTable(ArrayTable):
         self.slot[pod.uid] = slot
         self._fill(slot, pod, row)
         for resource, amount in pod.requests.amounts:
-            requested = self.requested.get(resource)
-            if requested is None:
-                requested = self.requested[resource] = np.zeros(self.size, dtype=np.int64)
-            requested[slot] = amount
+            set_amount(self.requested, resource, slot, amount, self.size)
         return slot
 
     def update_pod(self, pod: Pod) -> int:
@@ -95,7 +120,7 @@ class PodTable(ArrayTable):
         pod = self.pods[slot]
         assert pod is not None
         for resource, _ in pod.requests.amounts:
-            self.requested[resource][slot] = 0
+            clear_amount(self.requested, resource, slot)
         self.pods[slot] = None
         self.row[slot] = NO_ROW
         self._free.append(slot)
@@ -113,7 +138,11 @@ class PodTable(ArrayTable):
 
     def compact_ids(self) -> bool:
         """Drop ids of label and term sets that no pod has, once they are most of all; returns whether ids changed."""
-        if max(len(self.label_sets), len(self.affinity_terms)) < MIN_IDS + STALE_PER_POD * len(self.slot):
+        entries = self.label_sets.entries + len(self.affinity_terms.terms)
+        if (
+            max(len(self.label_sets), len(self.affinity_terms)) < MIN_IDS + STALE_PER_POD * len(self.slot)
+            and entries < MIN_ENTRIES + STALE_ENTRIES * self._entries_kept
+        ):
             return False
         self.label_sets, self.affinity_terms = LabelSets(), AffinityTerms()
         self.label_set[:] = self.term_set[:] = 0
@@ -121,6 +150,7 @@ class PodTable(ArrayTable):
             pod = self.pods[slot]
             assert pod is not None
             self.label_set[slot], self.term_set[slot] = self.label_sets.id_of(pod), self.affinity_terms.id_of(pod)
+        self._entries_kept = self.label_sets.entries + len(self.affinity_terms.terms)
         return True
 
     def _fill(self, slot: int, pod: Pod, row: int) -> None:
@@ -134,10 +164,11 @@ class PodTable(ArrayTable):
         self.started[slot] = NOT_STARTED if pod.started is None else pod.started
 
     def grow(self, size: int) -> None:
-        extra, before = np.zeros(size - self.size, dtype=np.int64), self.size
+        before = self.size
         super().grow(size)
-        self.requested = {name: np.concatenate([amounts, extra]) for name, amounts in self.requested.items()}
-        self.pods.extend([None] * len(extra))
+        for amounts in self.requested.values():
+            amounts.grow(size)
+        self.pods.extend([None] * (size - before))
         self._free.extend(range(size - 1, before - 1, -1))
 
     def copy(self) -> Self:

@@ -2,12 +2,13 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Mapping, Sequence
+from collections.abc import Collection, Iterable, Mapping, Sequence
 from typing import Any
 
 import numpy as np
 from numpy.typing import NDArray
 
+from trimtab.core.cluster.labels import value_matches
 from trimtab.core.cluster.node_table import NodeTable
 from trimtab.core.cluster.objects import Objects
 from trimtab.core.cluster.overlay import PodDelta, pod_delta, without_pods
@@ -20,7 +21,7 @@ from trimtab.core.model.node import Node
 from trimtab.core.model.pod import HostPort, Pod
 from trimtab.core.model.selectors import Requirement
 from trimtab.core.model.taints import Taint
-from trimtab.core.tables import Bools, ExactColumn, Floats, Index, Ints
+from trimtab.core.tables import Bools, ExactColumn, Floats, Index, Ints, Selection
 
 
 class View:
@@ -138,11 +139,17 @@ class View:
     def name_hash(self) -> NDArray[np.uint64]:
         return self._node_table.name_hash[: self.count]
 
-    def matching_label(self, requirement: Requirement) -> Bools:
-        """Nodes whose labels match the requirement."""
-        table = self._node_table
+    def matching_label(self, requirement: Requirement, rows: Selection | None = None) -> Bools:
+        """Which nodes (of these rows) have labels that match the requirement."""
+        table, selected = self._node_table, slice(None) if rows is None else rows
+        if not self.has_label(requirement.key):
+            return np.full(len(self.pod_count[selected]), value_matches(requirement, None))
         column = table.labels.column(requirement.key, (node.labels for node in table.nodes), table.size)
-        return column.matching(requirement, self.count)
+        return column.matching(requirement, column.ids[: self.count][selected])
+
+    def has_label(self, key: str) -> bool:
+        """Whether any node has a label with this key."""
+        return key in self._node_table.labels.nodes_with_key
 
     def rows_named(self, names: Iterable[str]) -> Bools:
         found = np.zeros(self.count, dtype=np.bool_)
@@ -152,8 +159,9 @@ class View:
                 found[row] = True
         return found
 
-    def port_conflicts(self, port: HostPort) -> Bools:
-        return self._node_table.host_ports.conflicts(port, self.count)
+    def port_conflicts(self, ports: Iterable[HostPort], rows: Index) -> Bools:
+        """On which of the rows one of the host ports is in use."""
+        return self._node_table.host_ports.conflicts(ports, rows)
 
     @property
     def volume_usage(self) -> VolumeUsage:
@@ -201,16 +209,17 @@ class View:
 
     # --- overlays
 
-    def with_pods(self, added: Mapping[str, Iterable[Pod]], removed: Mapping[str, Iterable[Pod]] | None = None) -> View:
+    def with_pods(
+        self, added: Mapping[str, Collection[Pod]], removed: Mapping[str, Collection[Pod]] | None = None
+    ) -> View:
         """Each node as if pods, given by node name, were added to and removed from it alone.
 
         Plugins that count pods across nodes read `delta`.
         """
         table = self._node_table.overlay()
-        for count, change in ((table.add_pod, added), (table.remove_pod, removed or {})):
+        for sign, change in ((1, added), (-1, removed or {})):
             for node, pods in change.items():
-                for pod in pods:
-                    count(node, pod)
+                table.count_pods(node, pods, sign)
         return self._overlay(table, pod_delta(self.pod_table, self._node_table.row, added, removed or {}))
 
     def without_pods(self, slots: Index, incoming: Pod) -> View:

@@ -155,6 +155,10 @@ class Evaluation:
                 offset += MAX_SCORE * scoring.factor
         return tuple(relative), offset
 
+    def is_current(self, view: View) -> bool:
+        """Whether no row has changed since."""
+        return self.epoch == view.node_table.epoch and self.log_position == len(view.node_table.log)
+
     # --- cached results, updated
 
     def update(self, view: View, pod: Pod, timer: PluginTimer = NO_TIMER) -> None:

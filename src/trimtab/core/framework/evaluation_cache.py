@@ -25,14 +25,15 @@ class EvaluationCache:
         self.hits = 0
         self.misses = 0
         self._evaluations: OrderedDict[Hashable, Evaluation] = OrderedDict()
+        self._latest: Evaluation | None = None
         self._plugins: dict[Profile, tuple[Cacheable, ...]] = {}
 
     def evaluate(self, view: View, pod: Pod, profile: Profile, timer: PluginTimer = NO_TIMER) -> Evaluation:
         key = (profile, self.signature(pod, profile))
-        evaluation = self._evaluations.get(key)
+        evaluation = self._latest = self._evaluations.get(key)
         if evaluation is None:
             self.misses += 1
-            evaluation = self._evaluations[key] = Evaluation(profile, pod)
+            evaluation = self._evaluations[key] = self._latest = Evaluation(profile, pod)
             evaluation.compute(view, timer)
             if len(self._evaluations) > self.capacity:
                 self._evaluations.popitem(last=False)
@@ -42,6 +43,13 @@ class EvaluationCache:
         evaluation.update(view, pod, timer)
         return evaluation
 
+    def latest(self, view: View, pod: Pod, profile: Profile) -> Evaluation:
+        """The evaluation that was made last, if it is this pod's and no row has changed since; else a new one."""
+        made = self._latest
+        if made is not None and made.pod is pod and made.profile is profile and made.is_current(view):
+            return made
+        return self.evaluate(view, pod, profile)
+
     def signature(self, pod: Pod, profile: Profile) -> Hashable:
         signers = self._plugins.get(profile)
         if signers is None:
@@ -50,6 +58,7 @@ class EvaluationCache:
 
     def clear(self) -> None:
         self._evaluations.clear()
+        self._latest = None
         self._plugins.clear()
 
 

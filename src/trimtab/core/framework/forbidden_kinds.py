@@ -33,6 +33,8 @@ def pod_waits_for(pod: Pod, profile: Profile, forbidden: Forbidden) -> str:
 
 def plugin_waits_for(plugin: object, forbidden: Forbidden) -> str:
     """Why this plugin must not be called now; empty if it may."""
+    if not forbidden:
+        return ""
     needed = plugin.needs_kinds if isinstance(plugin, NeedsKinds) else ()
     missing = next((kind for kind in needed if kind in forbidden), None)
     return f"{missing} cannot be listed: {forbidden[missing]}" if missing is not None else ""

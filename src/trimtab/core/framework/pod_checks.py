@@ -1,4 +1,4 @@
-"""Checks of a pod before and after scheduling: requirements that no plugin supports, and unknown topology keys."""
+"""Checks of a pod before and after scheduling: unsupported requirements, unknown topology keys, victims that it waits for."""
 
 from __future__ import annotations
 
@@ -6,8 +6,8 @@ from collections.abc import Iterator
 
 from trimtab.core.cluster.view import View
 from trimtab.core.model.pod import Pod, PodSpec
-from trimtab.core.model.selectors import Requirement
 
+MAX_NAMED = 5
 AFFINITY = "spec.affinity.podAffinity.requiredDuringSchedulingIgnoredDuringExecution"
 
 
@@ -25,12 +25,15 @@ def unsupported_features(pod: Pod) -> tuple[str, ...]:
 
 def unknown_topology_keys(view: View, pod: Pod) -> str:
     """Names required topology keys that no node has as a label, to append to a message; empty when there are none."""
-    unknown = [
-        f"{field}: no node has the label {key!r}"
-        for field, key in _keys(pod.spec)
-        if not view.matching_label(Requirement(key, "Exists")).any()
-    ]
-    return f" ({'; '.join(unknown)})" if unknown else ""
+    unknown = [f"{field}: no node has the label {key!r}" for field, key in _keys(pod.spec) if not view.has_label(key)]
+    more = f"; and {len(unknown) - MAX_NAMED} more" if len(unknown) > MAX_NAMED else ""
+    return f" ({'; '.join(unknown[:MAX_NAMED])}{more})" if unknown else ""
+
+
+def victims_leaving(view: View, pod: Pod) -> bool:
+    """Whether pods of lower priority that were preempted are still terminating on the pod's nominated node."""
+    pods = view.pods_on(pod.nominated_node).values()
+    return any(each.terminating and each.preempted and each.priority < pod.priority for each in pods)
 
 
 def _keys(spec: PodSpec) -> Iterator[tuple[str, str]]:

@@ -1,7 +1,8 @@
 """Whether a pod's requests fit on nodes, as kube-scheduler's NodeResourcesFit decides it, by whatever counts as requested.
 
-Codes are sets of bits: the first for the number of pods, then one per requested resource in the pod's order; negative
-where the node's allocatable alone is too little, so that no eviction helps.
+Codes are sets of bits: the first for the number of pods, then one per requested resource in the pod's order, of which the
+sixty-second and all further ones share one; negative where the node's allocatable alone is too little, so that no eviction
+helps.
 """
 
 from __future__ import annotations
@@ -18,6 +19,7 @@ from trimtab.core.model.resources import CPU, EPHEMERAL_STORAGE, MEMORY, PODS
 from trimtab.core.model.selectors import is_label_key
 
 TOO_MANY_PODS = 1
+LAST_BIT = 62  # all resources from there on share it
 NATIVE = frozenset({CPU, MEMORY, EPHEMERAL_STORAGE})
 
 Request = tuple[str, int]  # a resource and an amount
@@ -41,7 +43,7 @@ def fit_codes(view: View, rows: Rows, requests: Sequence[Request], requested: Ca
         allocatable = view.allocatable(resource)[rows]
         insufficient = allocatable - requested(resource) < amount
         if insufficient.any():
-            codes |= insufficient.astype(np.int64) << bit
+            codes |= insufficient.astype(np.int64) << min(bit, LAST_BIT)
             unresolvable |= insufficient & (allocatable < amount)
     if unresolvable.any():
         codes[unresolvable] *= -1
@@ -52,8 +54,15 @@ def fit_reasons(requests: Sequence[Request], code: int) -> tuple[str, ...]:
     """The reasons behind a code, in kube-scheduler's words."""
     bits = abs(code)
     too_many_pods = ("Too many pods",) if bits & TOO_MANY_PODS else ()
-    names = enumerate((resource for resource, _ in requests), start=1)
-    return (*too_many_pods, *(f"Insufficient {resource}" for bit, resource in names if bits >> bit & 1))
+    names = enumerate((resource for resource, _ in requests[: LAST_BIT - 1]), start=1)
+    others = (f"Insufficient {_either(requests[LAST_BIT - 1 :])}",) if bits >> LAST_BIT & 1 else ()
+    return (*too_many_pods, *(f"Insufficient {resource}" for bit, resource in names if bits >> bit & 1), *others)
+
+
+def _either(requests: Sequence[Request]) -> str:
+    """The resources that share the last bit."""
+    more = len(requests) - 1
+    return f"{requests[0][0]}, or one of {more} further resources" if more else requests[0][0]
 
 
 def resource_error(name: str) -> str | None:

@@ -18,7 +18,7 @@ from trimtab.core.load.pressure_rules import LEGACY_KEY, LEGACY_VALUE, PREFIX, R
 from trimtab.core.model.instructions import LabelNode
 from trimtab.core.model.node import Node
 from trimtab.core.model.selectors import Requirement
-from trimtab.core.model.taints import PREFER_NO_SCHEDULE, Taint
+from trimtab.core.model.taints import PREFER_NO_SCHEDULE, Taint, is_soft
 
 Bools = NDArray[np.bool_]
 Ints = NDArray[np.int64]
@@ -82,10 +82,6 @@ def managed_labels(rules: Iterable[Rule]) -> tuple[ManagedLabel, ...]:
         *(ManagedLabel(key, tuple(values)) for key, values in labels.items()),
         *(ManagedLabel(key, taint=True) for key in taints),
     )
-
-
-def is_soft(taint: Taint, key: str) -> bool:
-    return taint.key == key and taint.effect == PREFER_NO_SCHEDULE
 
 
 def nodes_with_stale(nodes: Iterable[Node], managed: Sequence[ManagedLabel]) -> tuple[str, ...]:

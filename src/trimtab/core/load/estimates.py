@@ -44,6 +44,14 @@ def workload_key(pod: Pod) -> WorkloadKey | None:
     return pod.owner.uid, pod.labels.get(REVISION_LABELS[0], ""), pod.labels.get(REVISION_LABELS[1], "")
 
 
+def request_and_limit(pod: Pod, resource: str) -> tuple[float, float]:
+    """0 for none."""
+    for name, limit in pod.requests.limits:
+        if name == resource:
+            return float(pod.requests.of(resource)), float(limit)
+    return float(pod.requests.of(resource)), 0.0
+
+
 # --- default rules
 
 

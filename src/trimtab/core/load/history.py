@@ -65,6 +65,7 @@ class TimeBuckets:
             return None
         if self.numbers[line] == number:
             return line, False
+        self.numbers = self.numbers.copy()  # whoever holds the old ones keeps them
         self.numbers[line] = number
         return line, True
 
@@ -74,7 +75,7 @@ class TimeBuckets:
 
     def copy(self) -> TimeBuckets:
         copy = TimeBuckets(0, self.seconds)
-        copy.numbers = self.numbers.copy()
+        copy.numbers = self.numbers
         return copy
 
 

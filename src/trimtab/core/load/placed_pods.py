@@ -11,6 +11,7 @@ from typing import Self
 
 import numpy as np
 
+from trimtab.core.load.estimates import WorkloadKey, workload_key
 from trimtab.core.model.pod import Pod
 from trimtab.core.tables import NO_ROW, ArrayTable, Bools, Floats, Index, Selection, column, indices_of
 
@@ -35,7 +36,7 @@ class PlacedPods(ArrayTable):
     def __init__(self, slots: int = FIRST_SIZE) -> None:
         super().__init__(slots)
         self.slot: dict[str, int] = {}  # by namespace/name
-        self.keys: dict[int, tuple[str, str]] = {}  # namespace/name and UID, by slot
+        self.keys: dict[int, tuple[str, str, WorkloadKey | None]] = {}  # namespace/name, UID and workload, by slot
         self.deleted_names: dict[str, tuple[str, float, float]] = {}  # UID, when removed, its own name_free_since
         self.end = 0  # no slot from here on was ever used
         self._slots_of: tuple[tuple[str, ...], Index] | None = None
@@ -43,7 +44,7 @@ class PlacedPods(ArrayTable):
     def add_pod(self, slot: int, pod: Pod, row: int, now: float, workload: int) -> None:
         key = pod.key
         self.name_free_since[slot] = self._name_free_since(key, pod.uid, now)
-        self.slot[key], self.keys[slot] = slot, (key, pod.uid)
+        self.slot[key], self.keys[slot] = slot, (key, pod.uid, workload_key(pod))
         if slot >= self.end:
             self.end = slot + 1
         if pod.started is None:
@@ -71,7 +72,7 @@ class PlacedPods(ArrayTable):
         return True
 
     def remove_pod(self, slot: int, now: float) -> None:
-        key, uid = self.keys.pop(slot)
+        key, uid, _ = self.keys.pop(slot)
         successor = self.slot.get(key)
         if successor == slot:
             del self.slot[key]
@@ -84,6 +85,10 @@ class PlacedPods(ArrayTable):
         self.row[slot], self.in_use[slot], self.terminating_since[slot] = NO_ROW, False, np.nan
         self.placed_at[slot] = self.running_since[slot] = -np.inf
         self._slots_of = None
+
+    def workload_key(self, slot: int) -> WorkloadKey | None:
+        """None for a pod without an owner."""
+        return self.keys[slot][2]
 
     def _name_free_since(self, key: str, uid: str, now: float) -> float:
         """When another pod last had this name."""

@@ -79,7 +79,7 @@ class PodMetric(ArrayTable):
         found[lacking] = means[workload[lacking]]
         if snapshots.departed:
             for slot in lacking[np.isnan(found[lacking])].tolist():
-                found[slot] = snapshots.departed_mean(slot)
+                found[slot] = snapshots.departed_mean(placed.workload_key(slot))
         return found
 
     def of_nodes(

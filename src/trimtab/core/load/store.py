@@ -24,19 +24,20 @@ from types import MappingProxyType
 
 import numpy as np
 
-from trimtab.core.load.estimates import Estimate, Estimator
-from trimtab.core.load.history import Matrix, NodeHistory
+from trimtab.core.load.estimates import Estimate, Estimator, request_and_limit
+from trimtab.core.load.history import Matrix, NodeHistory, PodHistory
 from trimtab.core.load.latest_samples import LatestSamples, NodeNameHistory
 from trimtab.core.load.placed_pods import PlacedPods
 from trimtab.core.load.pod_metrics import Capacity, MetricOfNodes, PodMetric
 from trimtab.core.load.settings import TRACKED, LoadSettings
-from trimtab.core.load.snapshots import PodSnapshots, SnapshotTimes
+from trimtab.core.load.snapshots import PodSnapshots, SnapshotTimes, Workloads
 from trimtab.core.load.terminated_pods import TerminatedPods
 from trimtab.core.load.usage_accounting import UsageAccounting
 from trimtab.core.load.validation import JumpGuard
 from trimtab.core.model.pod import Pod
 from trimtab.core.model.readings import Statistic
 from trimtab.core.model.resources import CPU, MEMORY
+from trimtab.core.model.steps import Steps, finish
 from trimtab.core.tables import ArrayTable, Floats, Index
 
 PRECISION_LIMITS = {CPU: 1e6, MEMORY: 1e13}  # a thousand cores, ten terabytes: floats are precise enough up to there
@@ -119,24 +120,38 @@ class LoadStore:
         """Of CPU and memory, and of further resources, from now on, or no longer; those of pods that are already placed
         begin with the next sample."""
         names, slots = (*(TRACKED if wanted else ()), *further), self.placed_pods.size
-        keys = next((each.keys for each in self.snapshots.values()), None)
         kept, metrics = self.snapshots, self.pod_metrics
-        self.snapshots = {name: kept[name] if name in kept else PodSnapshots(slots, keys) for name in names}
+        self.snapshots = {name: kept[name] if name in kept else PodSnapshots(slots) for name in names}
         self.pod_metrics = {name: metrics[name] if name in metrics else PodMetric(slots) for name in further}
         self.capacities = further
+
+    def drop_pod_histories(self) -> None:
+        """Of a fork that no sample reaches: filters read none of them, and the first pod to leave would copy them all."""
+        self.keep_snapshots(False)
+        for accounting in self.accounting.values():
+            accounting.history = PodHistory(self.placed_pods.size)
+
+    @property
+    def workloads(self) -> Workloads:
+        return Workloads(self.placed_pods.workload, self.estimator.workload_ids)
 
     def usual_of_pods(self, resource: str) -> Floats:
         """What each pod counts with in a further resource, by slot; NaN if its workload has never had a value."""
         return self.pod_metrics[resource].usual(self.placed_pods, self.snapshots[resource])
 
     def filled_snapshots(self, resource: str, times: SnapshotTimes, slots: Index) -> Matrix:
-        """By slot and snapshot, without gaps: a pod that was never measured counts with its estimate or, if its workload
+        """By slot and snapshot, without gaps: `fill_snapshots` at once."""
+        return finish(self.fill_snapshots(resource, times, slots)).T
+
+    def fill_snapshots(self, resource: str, times: SnapshotTimes, slots: Index) -> Steps[Matrix]:
+        """By snapshot and slot, without gaps: a pod that was never measured counts with its estimate or, if its workload
         does not use a further resource, with nothing."""
         if resource in self.accounting:
-            return self.snapshots[resource].filled(times, slots, self.accounting[resource].pods.mean[slots])
-        usual, found = self.usual_of_pods(resource)[slots], np.zeros((len(slots), len(times)), dtype=np.float32)
+            instead = self.accounting[resource].pods.mean[slots]
+            return (yield from self.snapshots[resource].fill(times, slots, instead, self.workloads))
+        usual, found = self.usual_of_pods(resource)[slots], np.zeros((len(times), len(slots)), dtype=np.float32)
         uses = ~np.isnan(usual)
-        found[uses] = self.snapshots[resource].filled(times, slots[uses], usual[uses])
+        found[:, uses] = yield from self.snapshots[resource].fill(times, slots[uses], usual[uses], self.workloads)
         return found
 
     def metric_of_nodes(self, resource: str) -> MetricOfNodes | None:
@@ -171,7 +186,7 @@ class LoadStore:
         """Update trust as of now, and compute everything that depends on it."""
         for samples in self.all_samples():
             samples.update_trust(self.now, self.settings, self.discarded_sources)
-        self.terminated_pods.trim(self.now, self._horizon())
+        self.terminated_pods.trim(self.now, self.settings.stale)
         for accounting in self.accounting.values():
             accounting.set_trust(self.now, self.settings.stale, self.discarded_sources)
             accounting.recompute(self.placed_pods, self.terminated_pods)
@@ -179,11 +194,6 @@ class LoadStore:
                 accounting.update_system_usage(self.placed_pods, self.terminated_pods)
         self._next_trust_change = self._compute_next_trust_change()
         self.changes.add_all()
-
-    def _horizon(self) -> float:
-        """How far back the oldest trusted sample of a node reaches."""
-        windows = [accounting.samples.window.max(initial=0.0) for accounting in self.accounting.values()]
-        return float(self.settings.stale + max(windows))
 
     def _compute_next_trust_change(self) -> float:
         times = (samples.next_trust_change(self.now, self.settings) for samples in self.all_samples())
@@ -240,8 +250,6 @@ class LoadStore:
             request, limit = request_and_limit(pod, name)
             estimate = self.estimate(name, request, limit, workload)
             accounting.add_pod(slot, placed, (request, limit), estimate[:2])
-        for snapshots in self.snapshots.values():
-            snapshots.add_pod(slot, pod)
         self._row_changed(row)
 
     def assign_row(self, slots: Sequence[int], row: int) -> None:
@@ -278,7 +286,7 @@ class LoadStore:
         row = self.placed_pods.row.item(slot)
         removed = [accounting.remove_pod(slot, row, self.now) for accounting in self.accounting.values()]
         for snapshots in self.snapshots.values():
-            snapshots.remove_pod(slot)
+            snapshots.remove_pod(slot, self.placed_pods.workload_key(slot))
         for metric in self.pod_metrics.values():
             metric.clear(slot)
         in_sample = tuple(amount for amount, _ in removed)
@@ -333,9 +341,17 @@ class LoadStore:
     # --- copies
 
     def copy(self) -> LoadStore:
+        return finish(self.copy_in_steps())
+
+    def copy_in_steps(self) -> Steps[LoadStore]:
+        """The same, as long as nothing changes in between; what pods use is most of it."""
         copy = shallow_copy(self)
         copy.placed_pods, copy.terminated_pods = self.placed_pods.copy(), self.terminated_pods.copy()
-        copy.accounting = {name: accounting.copy() for name, accounting in self.accounting.items()}
+        yield
+        copy.accounting = {}
+        for name, accounting in self.accounting.items():
+            copy.accounting[name] = accounting.copy()
+            yield
         copy.other_samples = {key: samples.copy() for key, samples in self.other_samples.items()}
         copy.node_histories = {name: history.copy() for name, history in self.node_histories.items()}
         copy.snapshots = {name: snapshots.copy() for name, snapshots in self.snapshots.items()}
@@ -380,11 +396,3 @@ class LoadStore:
                 contribution = (mean, deviation**2, mean, deviation**2, 0.0, 0.0, 0.0)
                 accounting.totals.add(row, contribution, sign)
         return copy
-
-
-def request_and_limit(pod: Pod, resource: str) -> tuple[float, float]:
-    """0 for none."""
-    for name, limit in pod.requests.limits:
-        if name == resource:
-            return float(pod.requests.of(resource)), float(limit)
-    return float(pod.requests.of(resource)), 0.0

@@ -14,7 +14,7 @@ from trimtab.core.model.duration import HOUR, MINUTE
 from trimtab.core.tables import ArrayTable, Floats, Index, column, sum_by_row
 
 MAX_ENTRIES, FIRST_SIZE = 20_000, 64
-MAX_HORIZON = HOUR  # no sample is older, or covers a longer window
+MAX_WINDOW = HOUR  # of a node's sample: the longest `rateWindow` that may be configured
 TINY = 1e-9  # a pod removed at the very moment of the sample is part of it
 
 
@@ -56,9 +56,10 @@ class TerminatedPods(ArrayTable):
         overlap = self.removed_at[entries] - sampled_at + window + TINY
         return float(np.clip(overlap / max(window, TINY), 0.0, 1.0) @ self.amounts[resource, entries])
 
-    def trim(self, now: float, horizon: float) -> None:
-        """Drop entries that no trusted sample contains any more; `horizon` is how far back the oldest of them reaches."""
-        keep = (self.row[: self.count] >= 0) & (self.removed_at[: self.count] > now - min(horizon, MAX_HORIZON))
+    def trim(self, now: float, stale_after: float) -> None:
+        """Drop entries that no trusted sample can contain any more. The next one may cover a longer window than those held
+        now, because it may be of another source: only the longest window there is counts."""
+        keep = (self.row[: self.count] >= 0) & (self.removed_at[: self.count] > now - stale_after - MAX_WINDOW)
         if not keep.all():
             self._keep(np.flatnonzero(keep))
 

@@ -13,11 +13,11 @@ from typing import Any, Self
 
 import numpy as np
 
-from trimtab.core.load.estimates import Estimate
+from trimtab.core.load.estimates import Estimate, request_and_limit
 from trimtab.core.load.history import NodeHistory
 from trimtab.core.load.pod_usage import PodUsage
 from trimtab.core.load.settings import TRACKED, LoadSettings
-from trimtab.core.load.store import LoadStore, RowChanges, request_and_limit
+from trimtab.core.load.store import LoadStore, RowChanges
 from trimtab.core.model.pod import Pod
 from trimtab.core.model.readings import Statistic
 from trimtab.core.tables import Bools, Floats

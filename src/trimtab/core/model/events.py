@@ -294,6 +294,14 @@ class PauseChanged(Struct, frozen=True, tag=True):
     at: float
 
 
+class SchedulerChecked(Struct, frozen=True, tag=True):
+    """Why a scheduler would not place replacements now, by its lease; empty if it would, or nobody can tell."""
+
+    scheduler: str
+    problem: str
+    at: float
+
+
 class PlanApproved(Struct, frozen=True, tag=True):
     """Somebody wants these moves to be carried out now; they replace those that wait."""
 
@@ -360,6 +368,7 @@ Event = (
     | SurgeDone
     | SurgeFailed
     | PauseChanged
+    | SchedulerChecked
     | PlanApproved
     | ResizeDone
 )

@@ -18,7 +18,7 @@ from msgspec.structs import replace
 from trimtab.core.model.plan import Move, Plan
 
 LEDGER_VERSION = 1
-MAX_PUBLISHED, MAX_CHOICES = 50, 6
+MAX_PUBLISHED, MAX_CHOICES = 50, 20
 OwnerSlot = tuple[str, str, str]  # namespace, the owner's UID, and the name of a StatefulSet's pod
 
 

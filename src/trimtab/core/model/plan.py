@@ -12,8 +12,8 @@ class Move(Struct, frozen=True, tag=True):
 
     `gain` is by how much the penalty of both nodes falls, `cost` what the disruption of this pod must be worth, with the
     reason if that is not what an ordinary pod costs. Without a target the replacement goes wherever its scheduler places
-    it. `could_choose` names the nodes, the target first, if there are several of which another scheduler may take any; then
-    `gain` is the least that any of them gains.
+    it. `could_choose` names the nodes of which another scheduler may take any, the target first; `gain` is the least that any
+    of them gains. It is empty if Trimtab places the replacement.
 
     `promised` is the utilisation of source and target after the move, as shares of 1, each of its fullest resource; `relief`
     is the gain by snapshot, whatever their number. Both are what the move is graded by.

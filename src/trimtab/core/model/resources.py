@@ -70,7 +70,12 @@ class ContainerRequests(Struct, frozen=True, gc=False):
 
 def amounts(nanos: Nanos) -> Amounts:
     """Round up to the units that are compared, and cap."""
-    return tuple(sorted((name, _rounded(name, value)) for name, value in nanos.items()))
+    rounded = {name: -(-value // NANOS) for name, value in nanos.items()}
+    if CPU in nanos:
+        rounded[CPU] = _rounded(CPU, nanos[CPU])
+    if rounded and (min(rounded.values()) < 0 or max(rounded.values()) > MAX_AMOUNT):
+        rounded = {name: _rounded(name, value) for name, value in nanos.items()}
+    return tuple([(name, rounded[name]) for name in sorted(rounded)])  # twice as fast as sorting pairs
 
 
 def _amount(rounded: Amounts, resource: str) -> int:
@@ -82,7 +87,8 @@ def _amount(rounded: Amounts, resource: str) -> int:
 
 def _rounded(name: str, nanos: int) -> int:
     unit = NANOS // 1000 if name == CPU else NANOS
-    return min(max(-(-nanos // unit), 0), MAX_AMOUNT)
+    rounded = -(-nanos // unit)
+    return 0 if rounded < 0 else rounded if rounded < MAX_AMOUNT else MAX_AMOUNT
 
 
 def pod_requests(
@@ -145,12 +151,11 @@ def _aggregate(
     largest_init: dict[str, int] = {}
     for init in inits:
         own = take(init)
-        step = dict(sidecars)
-        _add(step, own)
+        step = {name: sidecars.get(name, 0) + value for name, value in own.items()}  # the others were counted before
         _max_into(largest_init, step)
         if init.sidecar:
             _add(total, own)
-            sidecars = step
+            sidecars |= step
     _max_into(total, largest_init)
     return total
 
@@ -162,6 +167,9 @@ def _with_pod_level(total: dict[str, int], level: Nanos, overhead: Nanos) -> dic
 
 
 def _add(total: dict[str, int], more: Nanos) -> None:
+    if not total:
+        total.update(more)
+        return
     for name, value in more.items():
         total[name] = total.get(name, 0) + value
 

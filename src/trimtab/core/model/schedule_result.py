@@ -1,11 +1,14 @@
-"""The result of one scheduling cycle, with kube-scheduler's message."""
+"""The result of one scheduling cycle, with kube-scheduler's message.
+
+Thousands are kept for explanations: `gc=False`, for Python's garbage collector would stop the process to look at each.
+"""
 
 from __future__ import annotations
 
 from msgspec import Struct
 
 
-class Rejection(Struct, frozen=True):
+class Rejection(Struct, frozen=True, gc=False):
     """How many nodes a plugin rejected for these reasons; `unresolvable` means that preemption cannot help."""
 
     plugin: str
@@ -14,14 +17,14 @@ class Rejection(Struct, frozen=True):
     unresolvable: bool
 
 
-class NodeScore(Struct, frozen=True):
+class NodeScore(Struct, frozen=True, gc=False):
     """A feasible node and its total score."""
 
     node: str
     total: float
 
 
-class Placement(Struct, frozen=True, tag=True):
+class Placement(Struct, frozen=True, tag=True, gc=False):
     """The chosen node, the number of feasible and of all nodes, and the best few."""
 
     node: str
@@ -32,7 +35,7 @@ class Placement(Struct, frozen=True, tag=True):
     rejections: tuple[Rejection, ...] = ()
 
 
-class Unschedulable(Struct, frozen=True, tag=True):
+class Unschedulable(Struct, frozen=True, tag=True, gc=False):
     """No node is feasible. `note` says why if no node was evaluated; else `rejections` do.
 
     `preemption_message` says why preemption did not help, if it was tried.
@@ -65,7 +68,7 @@ class Unschedulable(Struct, frozen=True, tag=True):
         return f"{head}: {', '.join(sorted(f'{count} {reason}' for reason, count in counts.items()))}."
 
 
-class Decision(Struct, frozen=True, tag=True):
+class Decision(Struct, frozen=True, tag=True, gc=False):
     """What a scheduling attempt came to: for which pod, when, and by which profile."""
 
     uid: str

@@ -23,6 +23,7 @@ from numpy.typing import NDArray
 from trimtab.core.cluster.node_table import name_hash
 from trimtab.core.cluster.view import View
 from trimtab.core.framework.interface import Bools, Cacheable, Filter, FilterStatus, Ints, PreemptionCandidate, Reject
+from trimtab.core.framework.pod_checks import victims_leaving
 from trimtab.core.framework.rejections import count_by_code
 from trimtab.core.model.change import Change
 from trimtab.core.model.objects import PodDisruptionBudget
@@ -83,9 +84,7 @@ def ineligible_reason(view: View, pod: Pod, status: FilterStatus) -> str:
     row = view.row(pod.nominated_node) if pod.nominated_node else None
     if row is None or status.codes[row] < 0:  # the nomination can no longer succeed, so it may try again
         return ""
-    pods = view.pods_on(pod.nominated_node).values()
-    terminating = any(each.terminating and each.preempted and each.priority < pod.priority for each in pods)
-    return VICTIM_TERMINATING if terminating else ""
+    return VICTIM_TERMINATING if victims_leaving(view, pod) else ""
 
 
 @dataclass(slots=True)
@@ -130,6 +129,8 @@ def dry_run(view: View, pod: Pod, status: FilterStatus) -> DryRun:
 def _lower_priority(view: View, pod: Pod, rows: Indices) -> Indices:
     """Slots of pods of lower priority on these rows, row by row, highest priority first."""
     pods = view.pod_table
+    if not len(rows):
+        return np.zeros(0, dtype=np.intp)
     selected = np.zeros(view.count + 1, dtype=np.bool_)  # the last cell is for pods on unknown nodes
     selected[rows] = True
     slots = np.flatnonzero((pods.priority < pod.priority) & selected[pods.row])
@@ -271,11 +272,12 @@ def _selected_label_classes(view: View, budget: PodDisruptionBudget) -> list[int
     selector, classes = budget.selector, view.pod_table.label_sets
     if selector is None or selector.empty or not selector.valid:
         return []
-    candidates = classes.with_pair.get(selector.match_labels[0], ()) if selector.match_labels else range(len(classes))
+    candidates = classes.candidates(selector.match_labels[0]) if selector.match_labels else range(len(classes))
+    matches = selector.matcher()
     return [
         number
         for number in candidates
-        if (found := classes.sets[number])[0] == budget.namespace and found[1] and selector.matches(found[1])
+        if (found := classes.sets[number])[0] == budget.namespace and found[1] and matches(found[1])
     ]
 
 

@@ -106,6 +106,10 @@ class InterPodAffinity:
         return (_REASONS[code],)
 
     def queueing_hint(self, view: View, pod: Pod, change: Change, rows: Rows) -> bool:
+        terms = self._terms(view, pod)
+        wants_others = terms is not None and bool(terms.affinity) and not terms.self_match and view.delta is None
+        if wants_others and terms is not None and not _any_matching(view, terms.affinity):
+            return False  # there is no pod to be beside, so no node has to be looked at
         return any_node_passes(self, view, pod)
 
     def score(self, view: View, pod: Pod, rows: Rows) -> Ints | None:
@@ -158,7 +162,14 @@ def _to_rows(key: TopologyKey, weights: Floats, rows: Rows) -> Ints:
 
 
 def _matches_any(view: View, counts: tuple[TermCount, ...], rows: Rows) -> Bools | None:
-    return reduce(np.logical_or, [_has_match(view, term, rows) for term in counts]) if counts else None
+    """Rows in whose domains a pod matches a term, None without terms; once it is all rows, the rest is not asked."""
+    found: Bools | None = None
+    for term in counts:
+        matching = _has_match(view, term, rows)
+        found = matching if found is None else found | matching
+        if found.all():
+            break
+    return found
 
 
 def _has_match(view: View, count: TermCount, rows: Rows) -> Bools:
@@ -251,10 +262,12 @@ def _prepare(view: View, pod: Pod, hard_weight: int) -> PreparedTerms:
         return PreparedTerms((), False, (), (), (), error, (pod.spec, pod.labels))
     namespaces = view.objects.of_kind(Namespace)
     selectors = tuple(selector_of_term(term, pod.namespace, namespaces) for term in affinity.pod_affinity.required)
+    of_all_terms = counts.count_selected(selectors) if selectors else None
     return PreparedTerms(
         affinity=tuple(
-            _count_by_key(view, counts.count_selected(selectors), each.topology_key)
+            _count_by_key(view, of_all_terms, each.topology_key)
             for each in affinity.pod_affinity.required
+            if of_all_terms is not None
         ),
         self_match=bool(selectors) and matches_all(selectors, pod.namespace, pod.labels),
         anti_affinity=tuple(_term_count(view, pod, each) for each in affinity.pod_anti_affinity.required),
@@ -271,7 +284,7 @@ def _prepare(view: View, pod: Pod, hard_weight: int) -> PreparedTerms:
 
 def _term_count(view: View, pod: Pod, term: PodAffinityTerm, weight: int = 1) -> TermCount:
     count = view.topology_counts.count_selected(
-        (selector_of_term(term, pod.namespace, view.objects.of_kind(Namespace)),)
+        (selector_of_term(term, pod.namespace, view.objects.of_kind(Namespace)),), later=True
     )
     return _count_by_key(view, count, term.topology_key, weight)
 
@@ -284,7 +297,7 @@ def _existing_anti_affinity(view: View, pod: Pod) -> tuple[TermCount, ...]:
     terms = view.pod_table.affinity_terms.terms
     by_key: dict[str, list[tuple[int, int]]] = {}
     for number in _matching_terms(view, pod):
-        if terms[number].kind == REQUIRED_ANTI_AFFINITY:
+        if terms[number].kind == REQUIRED_ANTI_AFFINITY and view.has_label(terms[number].key):
             by_key.setdefault(terms[number].key, []).append((number, 1))
     return tuple(
         _count_by_key(view, view.topology_counts.count_terms(tuple(matching)), key) for key, matching in by_key.items()
@@ -298,7 +311,7 @@ def _preferred_by_existing(view: View, pod: Pod, hard_weight: int) -> tuple[Term
     for number in _matching_terms(view, pod):
         term = terms[number]
         weight = hard_weight if term.kind == REQUIRED_AFFINITY else term.weight
-        if term.kind != REQUIRED_ANTI_AFFINITY and weight:
+        if term.kind != REQUIRED_ANTI_AFFINITY and weight and view.has_label(term.key):
             by_key.setdefault((term.key, weight > 0), []).append((number, weight))
     return tuple(
         _count_by_key(view, view.topology_counts.count_terms(tuple(matching)), key)

@@ -61,10 +61,10 @@ class NodeAffinity:
         return NodeSubset(names) if names else Reject("pod affinity terms conflict")
 
     def filter(self, view: View, pod: Pod, rows: Rows) -> Ints:
-        codes = np.where(required_nodes(view, pod.spec), 0, POD_AFFINITY)
+        codes = np.where(required_nodes(view, pod.spec, rows), 0, POD_AFFINITY)
         if self.added_affinity is not None and self.added_affinity.required is not None:
-            codes[~matching_any(view, self.added_affinity.required)] = ADDED_AFFINITY
-        return codes[rows]
+            codes[~matching_any(view, self.added_affinity.required, rows)] = ADDED_AFFINITY
+        return codes
 
     def reasons(self, view: View, pod: Pod, code: int) -> tuple[str, ...]:
         if code == ADDED_AFFINITY:
@@ -76,7 +76,7 @@ class NodeAffinity:
         added = self.added_affinity.preferred if self.added_affinity else None
         if own is None and not added:
             return None
-        return _preference_weights(view, (*(added or ()), *(own or ())))[rows]
+        return _preference_weights(view, (*(added or ()), *(own or ())), rows)
 
     def _added_terms(self) -> Iterable[NodeSelectorTerm]:
         if self.added_affinity is not None:
@@ -86,19 +86,19 @@ class NodeAffinity:
 
 def candidate_names(terms: tuple[NodeSelectorTerm, ...]) -> frozenset[str] | None:
     """The only nodes that could match, when every term selects by name; None when one does not."""
-    names: frozenset[str] = frozenset()
+    names: set[str] = set()
     for term in terms:
         by_name = (each for each in term.match_fields if (each.key, each.operator) == (NAME_FIELD, "In"))
         selected = [frozenset(each.values) for each in by_name]
         if not selected:
             return None
         names |= frozenset.intersection(*selected)
-    return names if terms else None
+    return frozenset(names) if terms else None
 
 
-def _preference_weights(view: View, preferred: Iterable[PreferredSchedulingTerm]) -> Ints:
-    total = np.zeros(view.count, dtype=np.int64)
+def _preference_weights(view: View, preferred: Iterable[PreferredSchedulingTerm], rows: Rows) -> Ints:
+    total = np.zeros(len(view.pod_count[rows]), dtype=np.int64)
     for each in preferred:
         if each.weight:
-            total += matching(view, each.preference) * each.weight
+            total += matching(view, each.preference, rows) * each.weight
     return total

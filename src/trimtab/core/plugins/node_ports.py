@@ -29,10 +29,7 @@ class NodePorts:
         return PreFilterStatus.SUCCESS if pod.spec.ports else PreFilterStatus.SKIP
 
     def filter(self, view: View, pod: Pod, rows: Rows) -> Ints:
-        clash = np.zeros(view.count, dtype=np.bool_)
-        for port in pod.spec.ports:
-            clash |= view.port_conflicts(port)
-        return filter_codes(~clash[rows], 1)
+        return filter_codes(~view.port_conflicts(pod.spec.ports, np.arange(view.count)[rows]), 1)
 
     def reasons(self, view: View, pod: Pod, code: int) -> tuple[str, ...]:
         return ("node(s) didn't have free ports for the requested pod ports",)

@@ -39,7 +39,7 @@ from trimtab.core.model.node import HOSTNAME
 from trimtab.core.model.pod import Pod
 from trimtab.core.model.selectors import LabelSelector, selector_error
 from trimtab.core.model.setting import ArgumentError, ParsedFields, setting
-from trimtab.core.model.taints import NO_EXECUTE, NO_SCHEDULE, Taint, tolerated
+from trimtab.core.model.taints import NO_EXECUTE, NO_SCHEDULE, Taint, Tolerations
 from trimtab.core.tables import Floats
 
 SYSTEM_DEFAULTS = (
@@ -337,8 +337,10 @@ def _eligible(
 
 
 def _tolerated_rows(view: View, pod: Pod) -> Bools:
+    tolerations = Tolerations(pod.spec.tolerations)
+
     def allowed(taints: tuple[Taint, ...]) -> bool:
         hard = (taint for taint in taints if taint.effect in (NO_SCHEDULE, NO_EXECUTE))
-        return all(tolerated(taint, pod.spec.tolerations) for taint in hard)
+        return all(map(tolerations.tolerate, hard))
 
     return np.fromiter(map(allowed, view.taint_sets), dtype=np.bool_)[view.taint_set]

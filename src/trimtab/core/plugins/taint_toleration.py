@@ -12,7 +12,7 @@ from trimtab.core.cluster.view import View
 from trimtab.core.framework.interface import Ints, Normalise, Rows
 from trimtab.core.model.change import Change
 from trimtab.core.model.pod import Pod
-from trimtab.core.model.taints import NO_EXECUTE, NO_SCHEDULE, PREFER_NO_SCHEDULE, Taint, Toleration, tolerated
+from trimtab.core.model.taints import NO_EXECUTE, NO_SCHEDULE, PREFER_NO_SCHEDULE, Taint, Tolerations
 
 
 @dataclass(frozen=True, slots=True)
@@ -28,9 +28,11 @@ class TaintToleration:
         return pod.spec.tolerations
 
     def filter(self, view: View, pod: Pod, rows: Rows) -> Ints:
+        tolerations = Tolerations(pod.spec.tolerations)
+
         def code(taints: tuple[Taint, ...]) -> int:
             hard = (taint for taint in taints if taint.effect in (NO_SCHEDULE, NO_EXECUTE))
-            return -1 if any(not tolerated(taint, pod.spec.tolerations) for taint in hard) else 0
+            return -1 if any(not tolerations.tolerate(taint) for taint in hard) else 0
 
         return _per_taint_set(view, code, rows)
 
@@ -38,14 +40,18 @@ class TaintToleration:
         return ("node(s) had untolerated taint(s)",)
 
     def score(self, view: View, pod: Pod, rows: Rows) -> Ints | None:
-        soft = tuple(each for each in pod.spec.tolerations if each.effect in ("", PREFER_NO_SCHEDULE))
+        soft = Tolerations(each for each in pod.spec.tolerations if each.effect in ("", PREFER_NO_SCHEDULE))
         return _per_taint_set(view, lambda taints: _intolerable_soft_taints(taints, soft), rows)
 
 
-def _intolerable_soft_taints(taints: tuple[Taint, ...], tolerations: tuple[Toleration, ...]) -> int:
-    return sum(taint.effect == PREFER_NO_SCHEDULE and not tolerated(taint, tolerations) for taint in taints)
+def _intolerable_soft_taints(taints: tuple[Taint, ...], tolerations: Tolerations) -> int:
+    return sum(taint.effect == PREFER_NO_SCHEDULE and not tolerations.tolerate(taint) for taint in taints)
 
 
 def _per_taint_set(view: View, evaluate: Callable[[tuple[Taint, ...]], int], rows: Rows) -> Ints:
-    table = np.fromiter(map(evaluate, view.taint_sets), dtype=np.int64)
-    return table[view.taint_set[rows]]
+    """Only sets that some of the rows have: those of nodes that are gone may be large."""
+    numbers, sets = view.taint_set[rows], view.taint_sets
+    table = np.zeros(len(sets), dtype=np.int64)
+    for number in np.flatnonzero(np.bincount(numbers, minlength=len(sets))).tolist():
+        table[number] = evaluate(sets[number])
+    return table[numbers]

@@ -23,6 +23,8 @@ from trimtab.core.model.events import (
     PlanApproved,
     PodDeleted,
     PodUpserted,
+    ResizeDone,
+    SchedulerChecked,
     SettingsRead,
     SurgeDone,
     SurgeFailed,
@@ -48,7 +50,7 @@ class Rescheduling(Controller):
     answers: ClassVar[frozenset[type]] = frozenset(
         {
             *(EvictDone, EvictFailed, LedgerRead, LedgerWritten, LedgerFailed),
-            *(SurgeDone, SurgeFailed, PauseChanged, PlanApproved),
+            *(SurgeDone, SurgeFailed, ResizeDone, PauseChanged, PlanApproved, SchedulerChecked),
         }
     )
     gives_way: ClassVar[bool] = True
@@ -60,6 +62,7 @@ class Rescheduling(Controller):
         self.remedies = Remedies()
         self._rival_rounds = RivalRounds()
         self._next_plan = 0.0
+        self.make_planner: Callable[..., Planner] = Planner  # or one that searches in another way
         self._planner: Planner | None = None
         self._steps: Iterator[None] = iter(())
         self._apply_settings()
@@ -78,6 +81,8 @@ class Rescheduling(Controller):
     def _apply_settings(self) -> None:
         further = self.settings.capacities if self.settings is not None else {}
         self.state.cluster.load_store.keep_snapshots(self.settings is not None, further)
+        self._taints = self.settings is not None and self.settings.taints_nodes
+        self._rivals = self.settings.rivals if self.settings is not None else ()
 
     # --- what happens in the cluster
 
@@ -91,18 +96,33 @@ class Rescheduling(Controller):
             case PodDeleted():
                 return execution.pod_deleted(event.uid, event.at)
             case SettingsRead():
-                self._apply_settings()
-                execution.settings_changed(event.at)
-                if self.settings is None:
-                    execution.stop()
+                return self._settings_read(event.at)
             case LeaseLost():
                 execution.stop()
-        self._planner = None
+                self._drop_plan()
         return ()
+
+    def _drop_plan(self) -> None:
+        """The one that is being made, with its copies of the cluster."""
+        self._planner, self._steps = None, iter(())
+
+    def _settings_read(self, now: float) -> Sequence[Output]:
+        """Soft taints that are not set any more go at once: without `rescheduling` nothing would remove them later."""
+        tainted = self._taints
+        self._drop_plan()
+        self._apply_settings()
+        self.execution.settings_changed(now)
+        if self.settings is None:
+            self.execution.stop()
+        gone = tainted and not self._taints and self.state.may_decide
+        return self.remedies.untaint(self.state.cluster) if gone else ()
 
     def on_answer(self, answer: Event) -> Sequence[Output]:
         if isinstance(answer, PauseChanged):
             self.execution.pause = answer.reason
+            return ()
+        if isinstance(answer, SchedulerChecked):
+            self.execution.scheduler_problems[answer.scheduler] = answer.problem
             return ()
         outputs, settings = self._answers[type(answer)](answer), self.settings
         if settings is None or not self.state.may_decide or not isinstance(answer, LedgerWritten):
@@ -120,6 +140,7 @@ class Rescheduling(Controller):
             LedgerFailed: execution.ledger_failed,
             SurgeDone: execution.surge_done,
             SurgeFailed: execution.surge_failed,
+            ResizeDone: self.remedies.resize_done,
             PlanApproved: self._approved,
         }
 
@@ -136,10 +157,9 @@ class Rescheduling(Controller):
             outputs += self.execution.tick(now)
         return [*outputs, *self._plan_if_due(settings, now)] if self.state.may_decide else outputs
 
-    @staticmethod
-    def _carries_out(settings: ReschedulingSettings) -> bool:
+    def _carries_out(self, settings: ReschedulingSettings) -> bool:
         """Only then the ledger is needed."""
-        return settings.mode is not Mode.OBSERVE and not settings.rivals
+        return settings.mode is not Mode.OBSERVE and not self._rivals
 
     def _plan_if_due(self, settings: ReschedulingSettings, now: float) -> list[Output]:
         """A plan that is to be carried out waits until the ledger was read for the first time."""
@@ -147,7 +167,7 @@ class Rescheduling(Controller):
         if self._planner is not None or now < self._next_plan or waits:
             return []
         self._next_plan = now + settings.interval
-        return self._run_rivals(settings, now) if settings.rivals else self._start_plan(now)
+        return self._run_rivals(settings, now) if self._rivals else self._start_plan(now)
 
     def _start_plan(self, now: float) -> list[Output]:
         context = self.execution.guard_context(now)
@@ -155,7 +175,8 @@ class Rescheduling(Controller):
         if refused is not None:
             return [self._made(Plan(now, refusals=(refused,)))]
         frozen = replace(context, cluster=self.state.cluster.fork())  # the plan takes several turns
-        self._planner = Planner(frozen, self.state.settings.any_profile_of, self.state.settings.other_schedulers)
+        settings = self.state.settings
+        self._planner = self.make_planner(frozen, settings.any_profile_of, settings.other_schedulers)
         self._steps = self._planner.steps()
         return []
 
@@ -167,7 +188,7 @@ class Rescheduling(Controller):
         cluster = self.state.cluster
         load = NodeLoad(cluster, settings.limits)
         plan = self._rival_rounds.plan(
-            StrategyContext(cluster, load, now, self.state.settings.any_profile_of), settings.rivals
+            StrategyContext(cluster, load, now, self.state.settings.any_profile_of), self._rivals
         )
         if settings.mode is not Mode.AUTO:
             return [plan]
@@ -198,7 +219,7 @@ class Rescheduling(Controller):
         if settings is None or settings.mode is Mode.OBSERVE:
             return [plan]
         if settings.mode is Mode.APPROVE:
-            return [plan, *self.execution.publish(plan, now)]
+            return [plan, *self.execution.publish(plan, now), *self.remedies.untaint(self.state.cluster)]
         further = self.remedies.apply(self.state.cluster, plan, settings.remedies, self.state.recorder)
         moves = self.execution.carry_out(plan, now) if settings.remedies.move else ()
         return [plan, *further, *moves]

@@ -56,7 +56,7 @@ def _load_reason(move: Move, guards: GuardContext, load: NodeLoad) -> str:
         ]:
             return f"no sample of the {name} of {unknown[0]} is trusted"
     pod, targets = load.pods(np.array([cluster.pod_table.slot[move.uid]])), np.array([target])
-    if not load.fits(targets, pod).all():
+    if not load.fits(source, targets, pod).all():
         return f"node {move.target} would be above its limits with it"
     gain = float((load.gains_without(source, pod) - load.losses_with(targets, pod)[:, 0])[0])
     if move.gain > move.cost >= gain:

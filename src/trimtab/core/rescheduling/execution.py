@@ -43,6 +43,7 @@ from trimtab.core.rescheduling.guards import (
     refusal,
     workload_name,
 )
+from trimtab.core.rescheduling.guards.cluster import unready_nodes
 from trimtab.core.rescheduling.ledger_keeper import NOT_READ, LedgerKeeper
 from trimtab.core.rescheduling.move_budgets import SEND_WITHIN, holds, spent_budget
 from trimtab.core.rescheduling.rehearsal import Rehearsal
@@ -62,8 +63,10 @@ class Execution:
     def __init__(self, state: EngineState) -> None:
         self.state = state
         self.pause = ""
+        self.scheduler_problems: dict[str, str] = {}  # by the scheduler's name; empty for one that is at work
         self._keeper = LedgerKeeper()
         self._following = Following(state, self._keeper)
+        self._too_many_unready = False
         self._queue: list[Move] = []
         self._planned_at = -inf
         self.skipped: dict[str, str] = {}  # why moves of the last plan were not charged, by UID
@@ -71,6 +74,7 @@ class Execution:
     def fork(self, state: EngineState) -> Execution:
         copied = Execution(state)
         copied.pause, copied._keeper.records = self.pause, self._keeper.records.copy()
+        copied.scheduler_problems = self.scheduler_problems.copy()
         return copied
 
     @property
@@ -98,7 +102,7 @@ class Execution:
     def guard_context(self, now: float, besides: str = "", evicting: bool = False) -> GuardContext:
         """With all moves but that of the pod `besides`."""
         records = {uid: each for uid, each in self.records.items() if uid != besides}
-        return GuardContext(
+        context = GuardContext(
             self.state.cluster,
             self.settings,
             now,
@@ -108,7 +112,11 @@ class Execution:
             self.why_stopped(now),
             evicting,
             tuple(self.records.values()),
+            self.scheduler_problems,
+            self._too_many_unready,
         )
+        self._too_many_unready = bool(unready_nodes(context))
+        return context
 
     def _under_way(self, record: MoveRecord) -> UnderWay:
         """Its room on the target counts until the replacement has a node."""
@@ -154,8 +162,8 @@ class Execution:
     def ledger_read(self, event: LedgerRead) -> Sequence[Output]:
         if not self._keeper.read(event):
             return ()
-        self._check_approval(event)
-        return [*self._following.take_over(event.at), *self._keeper.write(event.at, self.settings)]
+        approved = self._check_approval(event)
+        return [*approved, *self._following.take_over(event.at), *self._keeper.write(event.at, self.settings)]
 
     @property
     def ledger_problem(self) -> str:
@@ -185,12 +193,13 @@ class Execution:
         self._keeper.is_dirty = True
         return self._keeper.write(now, self.settings)
 
-    def _check_approval(self, event: LedgerRead) -> None:
+    def _check_approval(self, event: LedgerRead) -> Sequence[Output]:
         approval = self._keeper.approval
         if not self._keeper.is_leader:
             approval.waiting = event.plan  # of the leader, which must find it again
         elif self.settings.mode is Mode.APPROVE and (plan := approval.take(event)) is not None:
-            self.approve(plan, event.at)
+            return self.approve(plan, event.at)
+        return ()
 
     def approve(self, plan: Plan, now: float) -> Sequence[Output]:
         """Carry out what is left of an earlier plan: what has changed since is checked move by move."""
@@ -222,7 +231,7 @@ class Execution:
         if room <= 0 or cluster_refusal(context) is not None:
             return ()
         reserved = with_replacements(self.state.cluster, context.under_way)
-        rehearsal = Rehearsal(reserved, self.state.settings.any_profile_of)
+        rehearsal = Rehearsal(reserved.fork(), self.state.settings.any_profile_of)
         while self._queue and room > 0:
             move = self._queue.pop(0)
             record = self._record_of(move, rehearsal, now)
@@ -251,8 +260,8 @@ class Execution:
             return "it is being moved"
         if (refused := refusal(self.guard_context(now), pod)) is not None:
             return f"{refused.guard}: {refused.reason}"
-        if not self._still_fits(pod, move, rehearsal):
-            return f"its scheduler would not place it on {move.target} any more"
+        if misfit := rehearsal.misfit(pod, move):
+            return misfit
         surge = self.settings.method is not Method.EVICTION and can_surge(pod)
         if not surge and self.settings.method is Method.REPLACEMENT_ONLY:
             return "its workload cannot have a further replica, and method replacementOnly never evicts"
@@ -282,12 +291,6 @@ class Execution:
         if move.target:
             rehearsal.move(pod, move.target)
         return record
-
-    def _still_fits(self, pod: Pod, move: Move, rehearsal: Rehearsal) -> bool:
-        if not move.target:
-            return True
-        feasible, row = rehearsal.feasible(pod), self.state.cluster.node_table.row.get(move.target)
-        return feasible is not None and row is not None and bool(feasible[row])
 
     def _zone(self, node: str) -> str:
         table = self.state.cluster.node_table
@@ -335,8 +338,7 @@ class Execution:
         return self._following.surge_done(event) if self._leads else ()
 
     def surge_failed(self, event: SurgeFailed) -> Sequence[Output]:
-        """Where a workload cannot have one replica more, its pod is evicted, if that is allowed; taking a replica back is
-        tried again when it is overdue."""
+        """Where a workload cannot have one replica more, its pod is evicted, if that is allowed."""
         record = self.records.get(event.uid)
         charged = record is not None and record.surge and record.state is MoveState.CHARGED
         if record is None or not charged or not self._leads or record.uid in self._following.unsent:

@@ -6,7 +6,7 @@ it. Explaining changes nothing. It is done in steps, on a fork of the cluster, s
 
 from __future__ import annotations
 
-from collections.abc import Callable, Generator, Iterable
+from collections.abc import Callable, Iterable
 from dataclasses import replace
 
 import numpy as np
@@ -15,6 +15,7 @@ from msgspec import Struct
 from trimtab.core.cluster.cluster import Cluster
 from trimtab.core.framework.profile import Profile
 from trimtab.core.model.pod import Pod
+from trimtab.core.model.steps import Steps, finish
 from trimtab.core.rescheduling.controller import Rescheduling
 from trimtab.core.rescheduling.disruption import disruption_cost
 from trimtab.core.rescheduling.guards import GuardContext, cluster_refusal, refusal
@@ -78,16 +79,13 @@ class NodeOutlook(Struct, frozen=True):
     plans: tuple[NodePlan, ...] = ()
 
 
-Steps = Generator[None, None, NodeOutlook]
-
-
 def explain_rescheduling(controller: Rescheduling, node: str) -> NodeOutlook | None:
     """At once; None without a rescheduler, or if the node is not known."""
     steps = outlook_steps(controller, node)
     return None if steps is None else finish(steps)
 
 
-def outlook_steps(controller: Rescheduling, node: str) -> Steps | None:
+def outlook_steps(controller: Rescheduling, node: str) -> Steps[NodeOutlook] | None:
     """The same step by step."""
     settings, state = controller.settings, controller.state
     if settings is None or settings.rivals or node not in state.cluster.node_table.row:
@@ -98,16 +96,9 @@ def outlook_steps(controller: Rescheduling, node: str) -> Steps | None:
     return explain_steps(guards, state.settings.any_profile_of, node, plans)
 
 
-def finish(steps: Steps) -> NodeOutlook:
-    while True:
-        try:
-            next(steps)
-        except StopIteration as end:
-            found: NodeOutlook = end.value
-            return found
-
-
-def explain_steps(guards: GuardContext, profile_of: ProfileOf, node: str, plans: tuple[NodePlan, ...] = ()) -> Steps:
+def explain_steps(
+    guards: GuardContext, profile_of: ProfileOf, node: str, plans: tuple[NodePlan, ...] = ()
+) -> Steps[NodeOutlook]:
     """guards: of a cluster that nobody changes meanwhile."""
     cluster, settings = guards.cluster, guards.settings
     row, load = cluster.node_table.row[node], NodeLoad(cluster, settings.limits, settings.forecaster)
@@ -119,6 +110,8 @@ def explain_steps(guards: GuardContext, profile_of: ProfileOf, node: str, plans:
     found = [each for several in suggestions.values() for each in several]
     uses = tuple(_use(cluster, row, name, limit) for name, limit in settings.limits.items())
     known = all(each.usage is not None for each in uses)
+    if known:
+        yield from load.prepare()
     penalty = float(load.penalty[row]) if known else None
     yield
     margin = min((guards.standing(each).margin for each in found), default=1.0)
@@ -188,10 +181,12 @@ def _verdict(uses: Iterable[LimitedUse], suggestions: list[Suggestion], pods: tu
 
 def _outlooks(
     context: StrategyContext, guards: GuardContext, profile_of: ProfileOf, row: int, required_gain: float
-) -> Generator[None, None, tuple[tuple[PodOutlook, ...], int]]:
+) -> Steps[tuple[tuple[PodOutlook, ...], int]]:
     """Movable pods with the largest relief first, then those that guards refuse; and how many more are movable."""
     stay, movable = list[PodOutlook](), list[Pod]()
-    for pod in guards.cluster.on_node.get(guards.cluster.view.nodes[row].name, {}).values():
+    here = guards.cluster.on_node.get(guards.cluster.view.nodes[row].name, {}).values()
+    yield from guards.prepare(here)
+    for pod in here:
         refused = refusal(guards, pod)
         if refused is None:
             movable.append(pod)
@@ -210,13 +205,13 @@ def _best_moves(
     row: int,
     pods: list[Pod],
     required_gain: float,
-) -> Generator[None, None, list[PodOutlook]]:
+) -> Steps[list[PodOutlook]]:
     load, cluster = context.load, guards.cluster
     slots = np.array([cluster.pod_table.slot[pod.uid] for pod in pods], dtype=np.intp)
     relief = load.gains_without(row, load.pods(slots))
     targets = np.flatnonzero(open_nodes(guards, context))
     targets = targets[targets != row]
-    rehearsal, found = Rehearsal(cluster, profile_of), list[PodOutlook]()
+    rehearsal, found = Rehearsal((yield from cluster.fork_in_steps()), profile_of), list[PodOutlook]()
     for number in np.argsort(-relief, kind="stable")[:PODS_SHOWN].tolist():
         yield
         pod, usage, feasible = pods[number], load.pods(slots[[number]]), rehearsal.feasible(pods[number])
@@ -226,7 +221,7 @@ def _best_moves(
             reason = f"the rules of its scheduler, {pod.scheduler_name}, are not known"
             found.append(PodOutlook(pod.key, "scheduler", reason))
             continue
-        rows = targets[feasible[targets] & load.fits(targets, usage)[0]]
+        rows = targets[feasible[targets] & load.fits(row, targets, usage)[0]]
         if not len(rows):
             found.append(PodOutlook(pod.key, cost=cost))
             continue

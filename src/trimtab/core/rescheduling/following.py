@@ -36,6 +36,7 @@ TIMEOUTS: Mapping[MoveState, float] = MappingProxyType(
 )
 GIVE_UP_AFTER = 1800.0  # since the charge, if one replacement after the other is lost
 STUCK_AFTER = 60.0  # a replacement without a node for so long stops all moves
+BEFORE_LEAVING = frozenset({MoveState.SURGED, MoveState.PLACED})
 WAITS_FOR_NODE = frozenset({MoveState.CHARGED, MoveState.EVICTED, MoveState.SURGED})
 MAX_MESSAGE = 300
 
@@ -134,7 +135,7 @@ class Following:
             case MoveState.LEAVING:
                 return (self._end_surge(record, record.pod),)
             case MoveState.UNDOING:
-                return (self._end_surge(record, self._replacement_name(record)),)
+                return (self._end_surge(record, self._superfluous(record)),)
         if record.replacement not in self._pods:
             return self._seek_replacement(self._left_already(record, now), now)
         return self._replacement_changed(record, self._pods[record.replacement], now)
@@ -223,6 +224,8 @@ class Following:
             self._since[record.uid] = now
         elif record.state is MoveState.LEAVING and record.left:
             return self._check_left(record, now)
+        elif record.surge and record.state in BEFORE_LEAVING and self._is_leaving(record.uid):
+            return self._fail(record, "it left before its replacement was ready", now)
         return ()
 
     def _is_leaving(self, uid: str) -> bool:
@@ -311,14 +314,16 @@ class Following:
             self.put(replace(record, state=MoveState.FAILED, ended=now), now)
             return ()
         self.put(replace(record, state=MoveState.UNDOING), now)
-        return (self._end_surge(record, self._replacement_name(record)),)
+        return (self._end_surge(record, self._superfluous(record)),)
 
     def _end_surge(self, record: MoveRecord, leaves: str) -> EndSurge:
         kind, _, name = record.workload.partition(" ")
         return EndSurge(record.uid, record.namespace, kind, name, leaves)
 
-    def _replacement_name(self, record: MoveRecord) -> str:
-        pod = self._pods.get(record.replacement)
+    def _superfluous(self, record: MoveRecord) -> str:
+        """The pod to give up when a further replica is taken back: the replacement, or none in particular if the old pod has
+        left anyway."""
+        pod = None if self._is_leaving(record.uid) else self._pods.get(record.replacement)
         return pod.name if pod is not None else ""
 
     # --- time
@@ -352,7 +357,7 @@ class Following:
                 return (self._end_surge(record, record.pod),)
             case _:
                 self._since[record.uid] = now
-                return (self._end_surge(record, self._replacement_name(record)),)
+                return (self._end_surge(record, self._superfluous(record)),)
 
 
 def _could_replace(pod: Pod, record: MoveRecord) -> bool:

@@ -51,25 +51,25 @@ def _utilisation(usage: Array, load: NodeLoad, rows: Index) -> Array:
 def grade_moves(
     cluster: Cluster, settings: ReschedulingSettings, records: Sequence[MoveRecord], now: float
 ) -> Iterator[tuple[MoveRecord, Grade]]:
-    """Those that are due, a few at a time."""
-    found = 0
-    for number, record in enumerate(records):
-        if found < AT_ONCE and _is_due(record, settings, now):
-            grade = grade_move(cluster, settings, record, records[number + 1 :], now)
-            if grade is not None:
-                found += 1
-                yield record, grade
+    """Those that are due, a few at a time, each second beginning with another one: a move of which too little is known is
+    tried again and again, and delays no others."""
+    due = [each for each in enumerate(records) if each[1].relief is not None and _is_due(each[1], settings, now)]
+    first = int(now) % len(due) if due else 0
+    for number, record in (*due[first:], *due[:first])[:AT_ONCE]:
+        grade = grade_move(cluster, settings, record, records[number + 1 :], now)
+        if grade is not None:
+            yield record, grade
 
 
 def _is_due(record: MoveRecord, settings: ReschedulingSettings, now: float) -> bool:
     """Whether the time of a grade has come, and it was not given."""
     age = now - record.ended
-    wanted = next(
-        (each for each in (settings.grade_after, settings.grade_again_after) if each <= age <= LATEST * each), None
-    )
-    if record.state is not MoveState.DONE or wanted is None:
+    if record.state is not MoveState.DONE or age > LATEST * settings.grade_again_after:
         return False
-    return not any(wanted <= each.after for each in record.grades)
+    for wanted in (settings.grade_after, settings.grade_again_after):
+        if wanted <= age <= LATEST * wanted:
+            return all(each.after < wanted for each in record.grades)
+    return False
 
 
 def grade_move(

@@ -18,23 +18,29 @@ import numpy as np
 from numpy.typing import NDArray
 
 from trimtab.core.cluster.cluster import Cluster
-from trimtab.core.load.snapshots import HOURLY, RECENT, SnapshotTimes, common_times
+from trimtab.core.load.snapshots import HOURLY, RECENT, SnapshotTimes, common_times, parts_of
+from trimtab.core.model.resources import CPU
+from trimtab.core.model.steps import Steps, finish
 from trimtab.core.rescheduling.forecast import BySnapshots, Forecast, Forecaster, Snapshots
 from trimtab.core.tables import Bools, Floats, Index
 
 Array = NDArray[np.float32]
 
 LIMIT = 0.8  # utilisation is scaled so that every resource has its limit here
+OVERLOADED = 0.9  # above this, by CPU, relief comes before the limit of whoever takes a pod
+MOST_OF_CPU = 0.95  # of a target, whatever its limit
 RAMP_FROM, RAMP_WIDTH = 0.78, 0.02
 LINEAR, QUADRATIC, EVENNESS = 3.0, 40.0, 0.1
-RECENT_WEIGHT, HOURLY_WEIGHT, DECAY = 56.0, 112.0, 0.5
+RECENT_WEIGHT, HOURLY_WEIGHT, DECAY = 68.0, 136.0, 0.5
 BY_SNAPSHOTS = BySnapshots()
 
 
 def penalties(load: Array, weights: Array) -> Array:
     """Of any number of nodes, by the last axis: the snapshots of each, scaled to `LIMIT`."""
-    over = np.maximum(load - np.float32(LIMIT), 0.0)
-    cost = np.clip((load - np.float32(RAMP_FROM)) * np.float32(1 / RAMP_WIDTH), 0.0, 1.0)
+    over = load - np.float32(LIMIT)
+    np.maximum(over, 0.0, out=over)
+    cost = (load - np.float32(RAMP_FROM)) * np.float32(1 / RAMP_WIDTH)
+    np.clip(cost, 0.0, 1.0, out=cost)
     cost += over * (np.float32(LINEAR) + np.float32(QUADRATIC) * over)
     cost += np.float32(EVENNESS) * load * load
     return np.asarray(cost @ weights)
@@ -83,15 +89,36 @@ class NodeLoad:
         placed = self.cluster.load_store.placed_pods
         return np.flatnonzero(placed.in_use & np.isnan(placed.terminating_since) & (placed.row >= 0))
 
+    def prepare(self) -> Steps[None]:
+        """Computes in short steps what would be computed at once when it is first asked for."""
+        if "_filled" not in self.__dict__:
+            self._filled = yield from self._fill()
+        _ = self._pods
+        yield
+        if "usage" not in self.__dict__:
+            self.usage = yield from self._sum()
+        if "penalty" not in self.__dict__:
+            self.penalty = yield from self._penalties()
+
+    @cached_property
+    def _filled(self) -> Mapping[str, Array]:
+        """Usage of these pods at the snapshots, by resource, snapshot and pod."""
+        return finish(self._fill())
+
+    def _fill(self) -> Steps[Mapping[str, Array]]:
+        store, found = self.cluster.load_store, dict[str, Array]()
+        for name in self.resources:
+            found[name] = yield from store.fill_snapshots(name, self.times, self._slots)
+        return found
+
     @cached_property
     def _snapshots(self) -> Snapshots:
-        store, times = self.cluster.load_store, self.times
-        usage = {name: store.filled_snapshots(name, times, self._slots) for name in self.resources}
-        weights = snapshot_weights(len(times.recent), len(times.hourly), self._newest_share)
-        return Snapshots(times, usage, weights)
+        times = self.times
+        weights = snapshot_weights(len(times.recent), len(times.hourly), self.newest_share)
+        return Snapshots(times, {name: lines.T for name, lines in self._filled.items()}, weights)
 
     @property
-    def _newest_share(self) -> float:
+    def newest_share(self) -> float:
         """Of the samples that the fullest of the recent snapshots has; 1 where samples are as rare as snapshots."""
         if not len(self.times.recent):
             return 1.0
@@ -105,24 +132,28 @@ class NodeLoad:
 
     @cached_property
     def _pods(self) -> Mapping[str, Array]:
-        """Usage of these pods by resource, pod and scenario."""
-        usage, further = self._snapshots.usage, self._forecast.further
-        return {name: np.hstack([usage[name], further[name]]) for name in usage} if further else usage
+        """Usage of these pods by resource, scenario and pod."""
+        filled, further = self._filled, self._forecast.further
+        return {name: np.vstack([filled[name], further[name].T]) for name in filled} if further else filled
 
     @cached_property
     def usage(self) -> Array:
-        return np.stack([self._sums(name) for name in self.resources])
+        return finish(self._sum())
 
-    def _sums(self, name: str) -> Array:
-        """What the pods of each row use, and the system beside them."""
-        pods, rows = self._pods[name], self.cluster.load_store.placed_pods.row[self._slots]
-        sums = np.zeros((len(self.cluster.node_table), len(self.weights)), dtype=np.float32)
+    def _sum(self) -> Steps[Array]:
+        """What the pods of each row use, and the system beside them, some scenarios in each step."""
+        rows = self.cluster.load_store.placed_pods.row[self._slots]
         order = np.argsort(rows, kind="stable")
         starts = np.flatnonzero(np.diff(rows[order], prepend=-1))
-        if len(starts):
-            sums[rows[order][starts]] = np.add.reduceat(pods[order], starts, axis=0)
-        sums += np.nan_to_num(self.cluster.load.system_usage(name))[:, None].astype(np.float32)
-        return sums
+        shape = len(self.resources), len(self.cluster.node_table), len(self.weights)
+        usage: Array = np.zeros(shape, dtype=np.float32)
+        for name, sums in zip(self.resources, usage, strict=True):
+            for part in parts_of(shape[2], len(rows)) if len(rows) else ():
+                by_row = self._pods[name][part].take(order, axis=1)  # several times as fast as to index by `[:, order]`
+                sums[rows[order][starts], part] = np.add.reduceat(by_row, starts, axis=1).T
+                yield
+            sums += np.nan_to_num(self.cluster.load.system_usage(name))[:, None].astype(np.float32)
+        return usage
 
     @cached_property
     def per_unit(self) -> Array:
@@ -143,11 +174,19 @@ class NodeLoad:
 
     @cached_property
     def penalty(self) -> Floats:
-        return penalties(self.load(np.arange(len(self.cluster.node_table))), self.weights).astype(np.float64)
+        return finish(self._penalties())
+
+    def _penalties(self) -> Steps[Floats]:
+        rows = np.arange(len(self.cluster.node_table))
+        found = np.zeros(len(rows))
+        for part in parts_of(len(rows), len(self.resources) * len(self.weights)):
+            found[part] = penalties(self.load(rows[part]), self.weights)
+            yield
+        return found
 
     def pods(self, slots: Index) -> PodLoad:
         index = np.searchsorted(self._slots, slots)
-        return PodLoad(slots, np.stack([self._pods[name][index] for name in self.resources]))
+        return PodLoad(slots, np.stack([self._pods[name][:, index].T for name in self.resources]))
 
     def load(self, rows: Index) -> Array:
         """By row and snapshot: the utilisation of the fullest resource, scaled to `LIMIT`."""
@@ -160,14 +199,27 @@ class NodeLoad:
 
     def losses_with(self, rows: Index, pods: PodLoad) -> Floats:
         """By pod and row: by how much the penalty of the row rises if the pod comes."""
-        with_pod = (self.usage[:, None, rows] + pods.usage[:, :, None]) * self.per_unit[:, None, rows, None]
+        with_pod = self.usage[:, None, rows] + pods.usage[:, :, None]
+        with_pod *= self.per_unit[:, None, rows, None]  # in place: these are the largest arrays of a search
         return np.asarray(penalties(with_pod.max(axis=0), self.weights) - self.penalty[rows])
 
-    def fits(self, rows: Index, pods: PodLoad) -> Bools:
-        """By pod and row: whether the row stays within all limits with the pod, as both were last seen."""
+    def fits(self, source: int, rows: Index, pods: PodLoad) -> Bools:
+        """By pod of `source` and row: whether the row stays within all limits with the pod, as both were last seen.
+
+        If the CPU of the source is overloaded, that of the row may be above its limit, but not overloaded as well.
+        """
         newest = (self.usage[:, None, rows, 0] + pods.usage[:, :, None, 0]) * self.per_unit[:, None, rows]
         lacking = (self.per_unit[:, None, rows] == 0.0) & (pods.usage[:, :, None, 0] > 0.0)
-        return np.asarray(((newest <= LIMIT) & ~lacking).all(axis=0))
+        return np.asarray(((newest <= self._ceilings(source)) & ~lacking).all(axis=0))
+
+    def _ceilings(self, source: int) -> Array:
+        """By resource: how far targets of pods that leave this row may be filled, scaled to `LIMIT`."""
+        ceilings = np.full((len(self.resources), 1, 1), LIMIT, dtype=np.float32)
+        if CPU in self.limits:
+            cpu = self.resources.index(CPU)
+            if self.usage[cpu, source, 0] * self.per_unit[cpu, source] > OVERLOADED:
+                ceilings[cpu] = max(LIMIT, min(OVERLOADED, LIMIT * MOST_OF_CPU / self.limits[CPU]))
+        return ceilings
 
     def move(self, pod: PodLoad, source: int, target: int) -> None:
         """`pod` is a single one."""

@@ -15,7 +15,10 @@ from trimtab.core.framework.evaluation import INFEASIBLE, Evaluation
 from trimtab.core.framework.interface import Ints, Normalise
 from trimtab.core.framework.profile import Profile
 from trimtab.core.framework.rejections import PASSES
+from trimtab.core.model.ledger import MAX_CHOICES
+from trimtab.core.model.plan import Move
 from trimtab.core.model.pod import Pod
+from trimtab.core.model.steps import Steps, finish
 from trimtab.core.rescheduling.scheduler_choice import NodeScores, could_choose
 from trimtab.core.tables import Bools, Index
 
@@ -28,23 +31,21 @@ def as_evicted(pod: Pod) -> Pod:
 class Rehearsal:
     """The cluster with the moves so far, on which the filters of a pod's scheduler say where it fits."""
 
-    def __init__(self, cluster: Cluster, profile_of: Callable[[str], Profile | None]) -> None:
-        self._cluster, self._profile_of = cluster, profile_of
-        self._fork: Cluster | None = None
-
-    @property
-    def fork(self) -> Cluster:
-        if self._fork is None:
-            self._fork = self._cluster.fork()
-            self._fork.load_store.keep_snapshots(False)  # no filter reads them, and each change would copy them all
-        return self._fork
+    def __init__(self, fork: Cluster, profile_of: Callable[[str], Profile | None]) -> None:
+        self.fork, self._profile_of = fork, profile_of
+        self.fork.load_store.drop_pod_histories()
 
     def feasible(self, pod: Pod) -> Bools | None:
         """By row: where the pod would pass all filters, had it been evicted; None if nobody knows its scheduler."""
+        return finish(self.feasible_in_steps(pod))
+
+    def feasible_in_steps(self, pod: Pod) -> Steps[Bools | None]:
+        """The same: the first pod to leave copies what the fork shares, and the first to be filtered fills caches."""
         profile = self._profile_of(pod.scheduler_name)
         if profile is None:
             return None
         with self.without(pod) as view:
+            yield
             return self._passes(view, as_evicted(pod), profile)
 
     @contextmanager
@@ -62,6 +63,19 @@ class Rehearsal:
             return None
         with self.without(pod) as view:
             return could_choose(self._scores(view, as_evicted(pod), profile), profile.percentage_of_nodes_to_score)
+
+    def misfit(self, pod: Pod, move: Move) -> str:
+        """Why the pod's scheduler would not place it as planned. Another scheduler must choose none but the nodes that the
+        plan names: only they were found to be an improvement. A published plan may have kept too few of them to tell."""
+        table = self.fork.node_table
+        feasible, row = (self.feasible(pod), table.row.get(move.target)) if move.target else (None, None)
+        if move.target and (feasible is None or row is None or not feasible[row]):
+            return f"its scheduler would not place it on {move.target} any more"
+        planned = move.could_choose
+        chosen = self.could_choose(pod) if 0 < len(planned) < MAX_CHOICES else None
+        names = () if chosen is None else (table.nodes[each].name for each in chosen.tolist())
+        other = next((name for name in names if name not in planned), "")
+        return f"{pod.scheduler_name} could choose {other} now, for which it was not planned" if other else ""
 
     def _passes(self, view: View, pending: Pod, profile: Profile) -> Bools:
         passing, _ = self._filter(view, pending, evaluate(view, pending, profile))

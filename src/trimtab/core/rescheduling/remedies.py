@@ -4,21 +4,25 @@
                 (a soft taint)         (in place, to what they use)   (the plan)   (an Event, if nothing could move)
 
 Each rung has a switch, and each use of one is counted. Scores that go by load steer new pods away without any of this. What
-a node carries is compared at each plan, so a patch that failed is simply sent again with the next one.
+a node carries is compared at each plan, so a patch of a node that failed is simply sent again with the next one. A resize
+that failed is tried again by a plan after a back-off, which doubles with each failure.
 """
 
 from __future__ import annotations
 
-from collections.abc import Iterator
+from collections.abc import Collection, Iterator, Sequence
 from enum import StrEnum
+from math import inf
+from typing import NamedTuple
 
 from trimtab.core.cluster.cluster import Cluster
+from trimtab.core.model.events import ResizeDone
 from trimtab.core.model.instructions import EmitEvent, Instruction, LabelNode, ResizePod
 from trimtab.core.model.node import Node
 from trimtab.core.model.plan import Plan
 from trimtab.core.model.pod import RESIZE, Pod
 from trimtab.core.model.resources import CPU
-from trimtab.core.model.taints import PREFER_NO_SCHEDULE, Taint
+from trimtab.core.model.taints import PREFER_NO_SCHEDULE, Taint, is_soft
 from trimtab.core.recorder import MetricsRecorder
 from trimtab.core.rescheduling.settings import RemedySettings
 
@@ -26,6 +30,7 @@ HOT_TAINT = Taint("trimtab.dev/hot", "", PREFER_NO_SCHEDULE)
 RESIZE_REQUESTS = "requests"  # the value of the annotation
 MIN_GROWTH = 1.2  # a request is raised only if usage is above it by this factor
 PLANS_WITHOUT_RELIEF = 3  # then capacity is missing
+INITIAL_RESIZE_BACKOFF, MAX_RESIZE_BACKOFF = 300.0, 3600.0  # seconds after a resize that failed
 
 
 class Rung(StrEnum):
@@ -37,16 +42,23 @@ class Rung(StrEnum):
     CAPACITY = "capacity"
 
 
+class ResizeAttempt(NamedTuple):
+    """The last resize of a pod: the back-off before it, and when another may be tried; never, unless it fails."""
+
+    backoff: float = 0.0
+    next_at: float = inf
+
+
 class Remedies:
-    """Remembers for how many plans each node has been hot without relief."""
+    """Remembers for how many plans each node has been hot without relief, and which pods were resized."""
 
     def __init__(self) -> None:
         self.without_relief: dict[str, int] = {}
-        self._resized: set[str] = set()  # UIDs
+        self._resizes: dict[str, ResizeAttempt] = {}  # by UID
 
     def copy(self) -> Remedies:
         copied = Remedies()
-        copied.without_relief, copied._resized = self.without_relief.copy(), self._resized.copy()
+        copied.without_relief, copied._resizes = self.without_relief.copy(), self._resizes.copy()
         return copied
 
     def apply(
@@ -62,45 +74,52 @@ class Remedies:
             recorder.remedy_used(Rung.MOVE, len(moves))
         used: list[tuple[Rung, Instruction]] = []
         if settings.soft_taint:
-            used += [(Rung.SOFT_TAINT, each) for each in self._taints(cluster, plan)]
+            used += [(Rung.SOFT_TAINT, each) for each in _taints(cluster, plan)]
         if settings.resize:
-            used += [(Rung.RESIZE, each) for each in self._resizes(cluster, plan)]
+            used += [(Rung.RESIZE, each) for each in self._resize(cluster, plan)]
         if settings.capacity:
             used += [(Rung.CAPACITY, each) for each in self._requests_for_capacity(cluster, plan)]
         for rung, _ in used:
             recorder.remedy_used(rung, 1)
-        return [output for _, output in used]
+        return [*(output for _, output in used), *self.untaint(cluster, plan.hot if settings.soft_taint else ())]
 
     # --- a soft taint
 
-    def _taints(self, cluster: Cluster, plan: Plan) -> Iterator[LabelNode]:
-        for node in cluster.node_table.nodes:
-            hot, found = node.name in plan.hot, _taint_index(node)
-            if hot and found is None:
-                yield LabelNode(
-                    node.name,
-                    node.uid,
-                    node.version,
-                    add_taints=(HOT_TAINT,),
-                    has_no_taints=not node.taints,
-                    reason="it is hot",
-                )
-            elif found is not None and not hot:
-                removed = ((found, HOT_TAINT.key),)
-                yield LabelNode(node.name, node.uid, node.version, remove_taints=removed, reason="it is no longer hot")
+    def untaint(self, cluster: Cluster, hot: Collection[str] = ()) -> list[LabelNode]:
+        """Remove the soft taint from all nodes but these, whoever set it: an earlier leader, or this process."""
+        return [
+            LabelNode(
+                node.name,
+                node.uid,
+                node.version,
+                remove_taints=((found, HOT_TAINT.key),),
+                reason="it is no longer hot, or soft taints are switched off",
+            )
+            for node in cluster.node_table.nodes
+            if node.name not in hot and (found := _taint_index(node)) is not None
+        ]
 
     # --- resizing in place
 
-    def _resizes(self, cluster: Cluster, plan: Plan) -> Iterator[ResizePod]:
-        """Each pod once: then its request is what it uses."""
-        self._resized &= cluster.pods.keys()
+    def _resize(self, cluster: Cluster, plan: Plan) -> Iterator[ResizePod]:
+        """Each pod once, unless that fails: then its request is what it uses."""
+        self._resizes = {uid: each for uid, each in self._resizes.items() if uid in cluster.pods}
         for name in plan.hot:
             for pod in cluster.on_node.get(name, {}).values():
-                if pod.annotations.get(RESIZE) == RESIZE_REQUESTS and pod.uid not in self._resized:
+                last = self._resizes.get(pod.uid)
+                if pod.annotations.get(RESIZE) == RESIZE_REQUESTS and (last is None or last.next_at <= plan.at):
                     wanted = _wanted_request(cluster, pod)
                     if wanted is not None:
-                        self._resized.add(pod.uid)
+                        self._resizes[pod.uid] = ResizeAttempt(last.backoff if last is not None else 0.0)
                         yield ResizePod(pod.uid, pod.namespace, pod.name, wanted)
+
+    def resize_done(self, done: ResizeDone) -> Sequence[Instruction]:
+        """A resize that failed may be tried again after its back-off."""
+        last = self._resizes.get(done.uid)
+        if done.error and last is not None:
+            backoff = min(2 * last.backoff or INITIAL_RESIZE_BACKOFF, MAX_RESIZE_BACKOFF)
+            self._resizes[done.uid] = ResizeAttempt(backoff, done.at + backoff)
+        return ()
 
     # --- capacity
 
@@ -118,8 +137,22 @@ class Remedies:
                 )
 
 
+def _taints(cluster: Cluster, plan: Plan) -> Iterator[LabelNode]:
+    for node in cluster.node_table.nodes:
+        if node.name in plan.hot and _taint_index(node) is None:
+            yield LabelNode(
+                node.name,
+                node.uid,
+                node.version,
+                add_taints=(HOT_TAINT,),
+                has_no_taints=not node.taints,
+                reason="it is hot",
+            )
+
+
 def _taint_index(node: Node) -> int | None:
-    return next((index for index, each in enumerate(node.taints) if each.key == HOT_TAINT.key), None)
+    """Of another effect the taint is somebody else's."""
+    return next((index for index, each in enumerate(node.taints) if is_soft(each, HOT_TAINT.key)), None)
 
 
 def _wanted_request(cluster: Cluster, pod: Pod) -> int | None:

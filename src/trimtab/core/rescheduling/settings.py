@@ -186,7 +186,7 @@ class ReschedulingSettings:
     forecaster: Forecaster = setting(
         BySnapshots(),
         "`snapshots` unless set: what the next hours are taken to bring; also `seasonal` or `learned`; see "
-        "[rescheduling.md](rescheduling.md#forecasts)",
+        "[forecasts.md](forecasts.md)",
         name="forecast",
     )
     remedies: RemedySettings = setting(
@@ -200,6 +200,11 @@ class ReschedulingSettings:
     )
 
     capacities: Mapping[str, Capacity] = field(default_factory=dict)
+
+    @property
+    def taints_nodes(self) -> bool:
+        """Whether hot nodes get a soft taint."""
+        return self.remedies.soft_taint and self.mode is Mode.AUTO
 
     @property
     def suggesting(self) -> tuple[Strategy, ...]:

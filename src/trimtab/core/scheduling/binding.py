@@ -187,7 +187,7 @@ class BindingCycles:
         writes.begin(GetPod, uid, now)
         writes.begin(Bind, uid, now, deadline=now + self.timeout)
         seen_twice = cycle.unbound_at is not None and now >= cycle.unbound_at + REREAD_DELAY
-        cycle.read_is_conclusive = cycle.state is BindState.UNKNOWN and (cycle.conflicted or seen_twice)
+        cycle.read_is_conclusive = cycle.conflicted or seen_twice
         return GetPod(uid, cycle.pod.namespace, cycle.pod.name)
 
     def read_ended(self, uid: str) -> None:

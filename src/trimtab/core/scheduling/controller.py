@@ -6,7 +6,7 @@ from collections import deque
 from collections.abc import Callable, Mapping, Sequence
 from functools import reduce
 from operator import or_
-from typing import Any, ClassVar
+from typing import Any, ClassVar, cast
 
 from trimtab.core.controllers import Changed, Controller, EngineState, Output
 from trimtab.core.framework.profile import Profile
@@ -42,7 +42,9 @@ from trimtab.core.scheduling.gang_cycle import GangCycle
 from trimtab.core.scheduling.plugin_state import PodObservers
 from trimtab.core.scheduling.preemption import Preemption
 from trimtab.core.scheduling.queue.pods_by_claim import Pods, PodsByClaim
-from trimtab.core.scheduling.queue.queue import QueuedPod, QueueState, SchedulingQueue
+from trimtab.core.scheduling.queue.queue import SchedulingQueue
+from trimtab.core.scheduling.queue.queue_events import cluster_event
+from trimtab.core.scheduling.queue.queued_pod import QueuedPod, QueueState
 from trimtab.core.scheduling.requeue import ERROR, Requeuer
 from trimtab.core.scheduling.waiting import waiting_of
 
@@ -61,7 +63,7 @@ class Scheduling(Controller):
 
     def __init__(self, state: EngineState) -> None:
         self.state = state
-        self.queue = SchedulingQueue()
+        self.queue = SchedulingQueue(recorder=state.recorder)
         self.pods_by_claim = PodsByClaim()
         self.decisions: deque[Decision] = deque(maxlen=MAX_DECISIONS)  # the newest, for explanations
         self.observers = PodObservers(state)
@@ -100,7 +102,8 @@ class Scheduling(Controller):
     def fork(self, state: EngineState) -> Scheduling:
         """Cached evaluations are not copied, for they can be computed again."""
         copied = object.__new__(Scheduling)
-        copied.state, copied.queue, copied.pods_by_claim = state, self.queue.copy(), self.pods_by_claim.copy()
+        copied.state, copied.queue = state, self.queue.copy(state.recorder)
+        copied.pods_by_claim = self.pods_by_claim.copy()
         copied.decisions, copied.evaluator = self.decisions.copy(), Evaluator(state)
         copied.observers = self.observers.fork(state)
         copied._compose(self.bindings.fork(state))
@@ -112,17 +115,27 @@ class Scheduling(Controller):
 
     def on_change(self, changed: Changed) -> Sequence[Output]:
         handler = self._on_change.get(type(changed.event))
-        return handler(changed) if handler is not None else self._wake_waiting(changed.change, changed.event.at)
+        return handler(changed) if handler is not None else self._wake_waiting(changed)
 
     def on_answer(self, answer: Event) -> Sequence[Output | PodDeleted]:
         return self._on_answer[type(answer)](answer)
 
-    def _wake_waiting(self, change: Change, now: float, pods: Pods = None) -> list[Output]:
-        """Wake those that wait for such a change (of these pods, if any are named), in the queue and in binding cycles."""
+    def _wake_waiting(self, changed: Changed, also: Change = Change.NOTHING, pods: Pods = None) -> list[Output]:
+        """Wake those that wait for this change, or what else changed with it (of these pods, if any are named)."""
+        change, before = changed.change | also, changed.before
         if not change:
             return []
-        for uid in self.requeuer.wake(change, now, pods):
-            self.state.recorder.queued(self.queue.pods[uid].state, "ClusterEvent")
+        event = cluster_event(change, before, changed.after)
+        gave_up = before if isinstance(before, Pod) else None
+        self.requeuer.wake(change, changed.event.at, pods, event, gave_up)
+        return self._resume_waiting(change, changed.event.at, pods)
+
+    def _wake_after(self, freed: Change, now: float) -> list[Output]:
+        """Wake those that wait for what a binding cycle gave back."""
+        self.requeuer.wake(freed, now)
+        return self._resume_waiting(freed, now)
+
+    def _resume_waiting(self, change: Change, now: float, pods: Pods = None) -> list[Output]:
         outputs: list[Output] = []
         for cycle in self.bindings.waiting_for(change, pods):
             outputs += self._resume(cycle, now)
@@ -136,20 +149,23 @@ class Scheduling(Controller):
         outputs = self.pod_cycle.resume(cycle, now, error)
         if cycle.pod.uid in cycles:
             return outputs
-        return outputs + self._wake_waiting(Change.POD_DELETED | Change.PLUGIN_STATE, now)
+        return outputs + self._wake_after(Change.POD_DELETED | Change.PLUGIN_STATE, now)
 
     # --- turns and ticks
 
     def has_work(self) -> bool:
-        return self.bindings.below_cap() and self.queue.has_active()
+        return self.bindings.below_cap() and self.queue.has_ready()
 
     def turn(self, budget: int, now: float) -> Sequence[Output]:
+        """Of pods that back off it tries one at most: there may be thousands, and what arrives next need not wait."""
         self.queue.tick(now)
         outputs: list[Output] = []
         for _ in range(budget):
-            if not self.bindings.below_cap() or (entry := self.queue.pop()) is None:
+            if not self.bindings.below_cap() or (entry := self.queue.pop(now)) is None:
                 break
             outputs += self._schedule_one(entry, now)
+            if not self.queue.has_active():
+                break
         self._keep_decisions(outputs, now)
         return outputs
 
@@ -165,8 +181,6 @@ class Scheduling(Controller):
 
     def _schedule_one(self, entry: QueuedPod, now: float) -> list[Output]:
         """A plugin that raises costs its own pod this attempt; the others go on."""
-        if entry.attempts == 1:
-            entry.first_attempt_at = now
         pod = self.state.cluster.pods[entry.uid]
         profile = self.state.settings.profile_of(pod.scheduler_name)
         if profile is None:
@@ -195,20 +209,20 @@ class Scheduling(Controller):
     def _pod_upserted(self, changed: Changed) -> list[Output]:
         before, pod, now = changed.before, changed.after, changed.event.at
         assert isinstance(pod, Pod) and (before is None or isinstance(before, Pod))
-        change = changed.change | self.observers.pod_changed(before, pod)
+        observed = self.observers.pod_changed(before, pod)
         self.requeuer.last_reported.pop(pod.uid, None)
         self.gangs.pod_changed(before, pod, now)
         pending = pod.pending
         self.pods_by_claim.update(pod, pending=pending)
         if not pending:
             freed, outputs = self._pod_settled(pod, now)
-            return outputs + self._wake_waiting(change | freed, now)
+            return outputs + self._wake_waiting(changed, observed | freed)
         self._enqueue(pod, before, now)
         cycle = self.bindings.by_uid.get(pod.uid)
         if cycle is not None and cycle.retry_on & Change.OWN_POD_UPDATED:
             cycle.pod = pod
-            return self._resume(cycle, now) + self._wake_waiting(change, now)
-        return self._wake_waiting(change, now)
+            return self._resume(cycle, now) + self._wake_waiting(changed, observed)
+        return self._wake_waiting(changed, observed)
 
     def _enqueue(self, pod: Pod, before: Pod | None, now: float) -> None:
         """Let the queue know of a pod that waits for a node."""
@@ -219,20 +233,18 @@ class Scheduling(Controller):
             self._pre_enqueue(pod, before, profile, now)
 
     def _pre_enqueue(self, pod: Pod, before: Pod | None, profile: Profile, now: float) -> None:
-        entry, recorder = self.queue.pods.get(pod.uid), self.state.recorder
+        entry = self.queue.pods.get(pod.uid)
         since = entry.since if entry is not None else now
         try:
             key = self.gangs.queue_key(pod, profile, since)
             gated = next(filter(None, (gate.pre_enqueue(pod) for gate in profile.pre_enqueues)), "")
         except Exception as error:  # the plugin's answer is not guessed: the pod stays gated until it is edited
             key, gated = (since,), f"a PreEnqueue plugin failed: {type(error).__name__}"
-            recorder.plugin_failed(repr(error))
+            self.state.recorder.plugin_failed(repr(error))
         if gated:
             self.queue.gate(pod.uid, key, now, gated)
-            recorder.queued("gated", "PodAdd" if before is None else "PodUpdate")
         elif entry is None or entry.state is QueueState.GATED:
             self.queue.add(pod.uid, key, now)
-            recorder.queued("active", "PodAdd" if before is None else "PodUpdate")
         elif before is not None and affects_scheduling(before, pod):
             self.queue.wake_one(pod.uid, now)
 
@@ -269,12 +281,11 @@ class Scheduling(Controller):
         self.queue.delete(uid, now)
         self.requeuer.last_reported.pop(uid, None)
         self.preemption.pod_settled(uid, terminating=True)
-        change = changed.change | self.requeuer.unreserve_and_requeue(uid, now)
-        change |= self.observers.pod_changed(before, None)
+        freed = self.requeuer.unreserve_and_requeue(uid, now) | self.observers.pod_changed(before, None)
         self.gangs.pod_changed(before, None, now)
         if before is not None:
             self.pods_by_claim.update(before, pending=False)
-        return self._wake_waiting(change, now)
+        return self._wake_waiting(changed, freed)
 
     # --- nodes, other objects, leadership and settings
 
@@ -288,25 +299,24 @@ class Scheduling(Controller):
         for cycle in self.bindings.waiting():
             if cycle.node == name:
                 outputs += self._resume(cycle, now, f"node {name} no longer exists")
-        return outputs + self._wake_waiting(changed.change, now)
+        return outputs + self._wake_waiting(changed)
 
     def _object_changed(self, changed: Changed) -> list[Output]:
         change, now = changed.change, changed.event.at
-        before: Any = changed.before
-        after: Any = changed.after
-        known: Object | None = after or before
+        before, after = cast(Object | None, changed.before), cast(Object | None, changed.after)
+        known = after or before
         if change & Change.POD_GROUPS and known is not None:
             self.gangs.group_changed(known.key, now)
         if not change & Change.STORAGE:
-            return self._wake_waiting(change, now)
-        return self._wake_waiting(change, now, self.pods_by_claim.affected_by(self.state.cluster, before, after))
+            return self._wake_waiting(changed)
+        return self._wake_waiting(changed, pods=self.pods_by_claim.affected_by(self.state.cluster, before, after))
 
     def _lease_lost(self, changed: Changed) -> list[Output]:
         """The next leader may decide on the pods in Permit and PreBind; those whose bind was sent are still followed up."""
         now = changed.event.at
         self.preemption.lease_lost()
         freed = [self.requeuer.unreserve_and_requeue(cycle.pod.uid, now) for cycle in self.bindings.waiting()]
-        return self._wake_waiting(reduce(or_, freed, changed.change), now)
+        return self._wake_waiting(changed, reduce(or_, freed, Change.NOTHING))
 
     def _settings_read(self, changed: Changed) -> list[Output]:
         now = changed.event.at
@@ -374,7 +384,7 @@ class Scheduling(Controller):
         """The bind did not happen: the room is given back, others may want it, and the pod tries again later."""
         change = self.requeuer.unreserve_and_requeue(cycle.pod.uid, now)
         reported = self.requeuer.report(cycle.pod, f"binding rejected: {message}", ERROR) if message else []
-        return reported + self._wake_waiting(change, now)
+        return reported + self._wake_after(change, now)
 
 
 def affects_scheduling(before: Pod, after: Pod) -> bool:

@@ -12,7 +12,8 @@ from trimtab.core.scheduling.binding import BindingCycle, BindingCycles, StageRe
 from trimtab.core.scheduling.evaluator import NOT_EVALUATED, Evaluator
 from trimtab.core.scheduling.preemption import Preemption, PreemptionResult
 from trimtab.core.scheduling.queue import queueing_hints
-from trimtab.core.scheduling.queue.queue import QueuedPod, SchedulingQueue
+from trimtab.core.scheduling.queue.queue import SchedulingQueue
+from trimtab.core.scheduling.queue.queued_pod import QueuedPod
 from trimtab.core.scheduling.requeue import Requeuer
 
 
@@ -72,5 +73,4 @@ class PodCycle:
         nominated = bool(pod.nominated_node) or pod.uid in cluster.nominated
         kind = queueing_hints.equivalence_of(pod, profile, verdict, nominated)
         self.queue.add_unschedulable(pod.uid, queueing_hints.requeue_on(profile, verdict), verdict.plugins, now, kind)
-        self.state.recorder.queued("unschedulable", "ScheduleAttemptFailure")
         return self.requeuer.report(pod, verdict.message() + unknown_topology_keys(cluster.view, pod))

@@ -81,10 +81,12 @@ class Evaluator:
         """What the filters said of each node, as they were just called."""
         view = self.state.cluster.view
         nominated = nominated_by_node(view, pod, self.nominated())
-        evaluation = self.cache.evaluate(view, pod, profile)
+        evaluation = self.cache.latest(view, pod, profile)
         if evaluation.pre_filter_rejection is not None:
             code = -1 if evaluation.pre_filter_rejection[1].unresolvable else 1
             return FilterStatus(profile.filters, np.full(view.count, code, dtype=np.int64), nominated)
-        found = final_rejections(view, pod, evaluation, nominated)
-        codes: Ints = np.where(found.excluded, -1, np.where(found.rejected_by == PASSES, 0, found.codes))
+        codes: Ints = evaluation.rejections.codes.copy()
+        if nominated or evaluation.node_subsets:
+            found = final_rejections(view, pod, evaluation, nominated)
+            codes = np.where(found.excluded, -1, np.where(found.rejected_by == PASSES, 0, found.codes))
         return FilterStatus(tuple(profile.filters[index] for index in sorted(evaluation.codes)), codes, nominated)

@@ -19,7 +19,8 @@ from trimtab.core.model.objects import PodGroup, pod_group_key
 from trimtab.core.model.pod import Pod
 from trimtab.core.scheduling import pod_events
 from trimtab.core.scheduling.queue import queueing_hints
-from trimtab.core.scheduling.queue.queue import QueuedPod, QueueState, SchedulingQueue
+from trimtab.core.scheduling.queue.queue import SchedulingQueue
+from trimtab.core.scheduling.queue.queued_pod import QueuedPod, QueueState
 from trimtab.core.scheduling.queue.unschedulable import Key
 
 MAX_IGNORED = 10_000
@@ -167,12 +168,16 @@ class Gangs:
                 outputs.append(pod_events.pod_group_timeout(waiting[0], key, limit.seconds, history.message))
         return outputs
 
+    def waits_in_gang(self, pod: Pod, profile: Profile) -> bool:
+        """Whether this unschedulable pod was tried together with its gang, and waits as a part of it."""
+        waiting = self.queue.pods[pod.uid].equivalence.pods
+        return profile.gang_plugin is not None and waiting == equivalence_key(pod_group_key(pod))
+
     def representatives(self, pod: Pod, profile: Profile) -> Iterable[Pod]:
         """The pods that a queueing hint must be asked about: the pod alone, or one of each kind in its waiting gang."""
-        key = pod_group_key(pod) if profile.gang_plugin is not None else ""
-        waiting = self.queue.pods
-        if waiting[pod.uid].equivalence.pods != equivalence_key(key):
+        if not self.waits_in_gang(pod, profile):
             return (pod,)
+        key, waiting = pod_group_key(pod), self.queue.pods
         if key not in self._representatives:
             pods = [self.state.cluster.pods[uid] for uid in self.members[key] if uid in waiting]
             self._representatives[key] = tuple({_hint_signature(each, profile): each for each in pods}.values())

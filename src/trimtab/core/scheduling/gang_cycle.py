@@ -31,7 +31,8 @@ from trimtab.core.scheduling.binding import BindingCycles, StageRejected
 from trimtab.core.scheduling.cycle import PodCycle
 from trimtab.core.scheduling.gang import GangHistory, Gangs, equivalence_key
 from trimtab.core.scheduling.queue import queueing_hints
-from trimtab.core.scheduling.queue.queue import QueuedPod, QueueState, SchedulingQueue
+from trimtab.core.scheduling.queue.queue import SchedulingQueue
+from trimtab.core.scheduling.queue.queued_pod import QueuedPod, QueueState
 from trimtab.core.scheduling.queue.unschedulable import Equivalence
 
 NOT_OURS = "the other members are gated, or belong to another scheduler or profile"
@@ -124,7 +125,9 @@ class GangCycle:
         failed = failed or {"": Unschedulable(nodes, note=NOT_OURS)}
         first = next(iter(failed.values()))
         message = f"pod group {gang.key}: {len(gang.placed)} of {needed} members fit; {first.message()}"
-        requeue_on = reduce(or_, (queueing_hints.requeue_on(attempt.profile, each) for each in failed.values()))
+        requeue_on = reduce(
+            or_, (queueing_hints.requeue_on(attempt.profile, each, in_gang=True) for each in failed.values())
+        )
         plugins = tuple(dict.fromkeys(name for each in failed.values() for name in each.plugins))
         return self._add_unschedulable(attempt, message, requeue_on, plugins, attempt.plugin.gang_backoff(gang))
 
@@ -190,7 +193,6 @@ class GangCycle:
             self.state.recorder.unschedulable(attempt.profile.name, plugins)
             outputs.append(attempt.decision(pod, entry, verdict))
             self.queue.add_unschedulable(pod.uid, requeue_on, plugins, now, group, backoff)
-            self.state.recorder.queued("unschedulable", "ScheduleAttemptFailure")
             outputs += self.requeuer.report(pod, message)
         return outputs
 

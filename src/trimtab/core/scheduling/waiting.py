@@ -6,7 +6,8 @@ from msgspec import Struct
 
 from trimtab.core.model.change import Change
 from trimtab.core.model.pod import Pod
-from trimtab.core.scheduling.queue.queue import QueuedPod, QueueStep, SchedulingQueue
+from trimtab.core.scheduling.queue.queue import SchedulingQueue
+from trimtab.core.scheduling.queue.queued_pod import QueuedPod, QueueStep
 
 LEFT = "left"
 # What a change is called in an explanation.

@@ -1,8 +1,10 @@
 """Authentication headers and TLS contexts that are read or issued again when they get old.
 
-files: fresh ──(a minute later, or after a 401)──▶ read again ──(ok)──▶ fresh
+files: fresh ──(a minute later, or after any 401)──▶ read again ──(ok)──▶ fresh
                                                             └─(fails)──▶ the last good ones stay, with a warning
 exec:  fresh ──(about to expire, or after a 401)──▶ run the plugin again ──(fails)──▶ nothing is sent
+
+All times are of a clock that never jumps; when a plugin names a time of expiry, the wall clock says only how long that is.
 """
 
 from __future__ import annotations
@@ -14,7 +16,8 @@ import logging
 import os
 import ssl
 import tempfile
-from collections.abc import Iterator, Mapping
+import time
+from collections.abc import Callable, Iterator, Mapping
 from contextlib import contextmanager
 from pathlib import Path
 from typing import NamedTuple, Protocol
@@ -24,7 +27,7 @@ from trimtab.kube.credentials.kubeconfig import ClusterConfig, CredentialsError,
 
 log = logging.getLogger(__name__)
 REREAD_INTERVAL = 60.0
-UNAUTHORIZED_INTERVAL = 5.0
+UNAUTHORIZED_INTERVAL = 5.0  # between two runs of a plugin
 EXPIRY_MARGIN = 10.0
 
 
@@ -62,7 +65,7 @@ class FileCredentials:
 
     async def auth_state(self, now: float, unauthorized: bool) -> AuthState:
         """The last good state, after reading the files again if that is due."""
-        if now >= self._read_at + (UNAUTHORIZED_INTERVAL if unauthorized else REREAD_INTERVAL):
+        if unauthorized or now >= self._read_at + REREAD_INTERVAL:
             self._read_at = now
             try:
                 self._auth_state = self._read()
@@ -88,9 +91,10 @@ class FileCredentials:
 class ExecCredentials:
     """A token or certificate issued by an exec plugin."""
 
-    def __init__(self, plugin: Exec, cluster: ClusterConfig) -> None:
+    def __init__(self, plugin: Exec, cluster: ClusterConfig, wall: Callable[[], float] = time.time) -> None:
         exec_plugin.validate(plugin)
         self._plugin, self._cluster, self._material = plugin, cluster, _server_trust(cluster)
+        self._wall = wall
         self._auth_state: AuthState | None = None
         self._issued_at, self._expires = 0.0, float("inf")
         self._running: asyncio.Task[AuthState] | None = None
@@ -116,7 +120,8 @@ class ExecCredentials:
         issued = await exec_plugin.run_plugin(self._plugin, self._cluster)
         headers = bearer_header(issued.token)
         self._issued_at = now
-        self._expires = float("inf") if issued.expires is None else issued.expires - EXPIRY_MARGIN
+        lifetime = float("inf") if issued.expires is None else issued.expires - self._wall()
+        self._expires = now + lifetime - EXPIRY_MARGIN
         if not self._cluster.secure:
             return AuthState(headers, None)
         material = self._material._replace(certificate=issued.certificate, key=issued.key)

@@ -29,7 +29,7 @@ class Credentials:
     """An API server's address and our credentials for it."""
 
     def __init__(
-        self, cluster: ClusterConfig, user: UserConfig, origin: str, clock: Callable[[], float] = time.time
+        self, cluster: ClusterConfig, user: UserConfig, origin: str, clock: Callable[[], float] = time.monotonic
     ) -> None:
         _validate(cluster, user, origin)
         self.origin = origin
@@ -37,11 +37,17 @@ class Credentials:
         self.server = _address(cluster, user)
         self.server_name = cluster.tls_server_name
         self.proxy = cluster.proxy_url
-        self._clock = clock
+        self._clock, self._cluster, self._user = clock, cluster, user
         resolved = msgspec.structs.replace(cluster, server=self.server)
         self._source: CredentialSource = (
             FileCredentials(resolved, user, clock()) if user.exec is None else ExecCredentials(user.exec, resolved)
         )
+
+    def copy(self) -> Credentials:
+        """The same credentials, read or issued anew: for a thread of its own, as these belong to one event loop."""
+        copy = Credentials(self._cluster, self._user, self.origin, self._clock)
+        copy.in_cluster = self.in_cluster
+        return copy
 
     async def auth_state(self, unauthorized: bool = False) -> AuthState:
         """The current headers and TLS context; pass `unauthorized` after a 401 to read rotated credentials at once."""
@@ -116,13 +122,25 @@ def _validate(cluster: ClusterConfig, user: UserConfig, origin: str) -> None:
 def _cluster_error(cluster: ClusterConfig) -> str:
     if not cluster.server:
         return "the cluster has no server: add its address"
-    if "://" in cluster.server and urlsplit(cluster.server).scheme not in ("http", "https"):
-        return f"the server {cluster.server} is neither http nor https"
+    if problem := _url_problem(cluster.server if "://" in cluster.server else f"https://{cluster.server}"):
+        return f"the server {cluster.server} {problem}"
     if cluster.insecure_skip_tls_verify and (cluster.certificate_authority or cluster.certificate_authority_data):
         return "the cluster has both a certificate authority and insecure-skip-tls-verify: keep one"
-    if cluster.proxy_url and urlsplit(cluster.proxy_url).scheme not in ("http", "https"):
-        return "the cluster's proxy-url is neither http nor https: only these proxies are supported"
+    if cluster.proxy_url and (problem := _url_problem(cluster.proxy_url)):
+        return f"the cluster's proxy-url {problem}: only http and https proxies are supported"
     return ""
+
+
+def _url_problem(url: str) -> str:
+    """Why nothing can be sent to it; empty if it can. No part of the URL is repeated: that of a proxy may have a password."""
+    try:
+        parts = urlsplit(url)
+        port = parts.port
+    except ValueError as error:
+        return "is not a URL" if "'" in str(error) else f"is not a URL: {error}"  # a quote begins a part of the URL
+    if parts.scheme not in ("http", "https"):
+        return "is neither http nor https"
+    return "has no host" if not parts.hostname else "has port 0" if port == 0 else ""
 
 
 def _user_error(user: UserConfig) -> str:

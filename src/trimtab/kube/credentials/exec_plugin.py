@@ -1,12 +1,17 @@
 """Runs exec credential plugins (client.authentication.k8s.io v1 and v1beta1).
 
-The program prints an ExecCredential with a token, or a certificate and its key, and optionally when they expire.
+The program prints an ExecCredential with a token, or a certificate and its key, and optionally when they expire. One that
+takes too long, prints too much, or is no longer waited for is killed, with all processes that it has started.
 """
 
 from __future__ import annotations
 
 import asyncio
+import errno
 import os
+import signal
+from collections.abc import AsyncIterator
+from contextlib import asynccontextmanager, suppress
 from datetime import datetime
 from typing import Any, NamedTuple
 
@@ -18,6 +23,11 @@ from trimtab.kube.credentials.kubeconfig import ClusterConfig, CredentialsError,
 GROUP = "client.authentication.k8s.io"
 VERSIONS = (f"{GROUP}/v1", f"{GROUP}/v1beta1")
 TIMEOUT = 60.0
+MAX_OUTPUT_BYTES = 1 << 20
+CHUNK = 1 << 16
+# Not a missing, forbidden or broken program: the system is short of something now.
+SHORTAGES = (errno.EAGAIN, errno.ENOMEM, errno.EMFILE, errno.ENFILE)
+REAP_TIMEOUT = 5.0
 
 
 class IssuedCredential(NamedTuple):
@@ -61,25 +71,66 @@ async def run_plugin(plugin: Exec, cluster: ClusterConfig) -> IssuedCredential:
 
 
 async def _output(plugin: Exec, environment: dict[str, str]) -> bytes:
+    async with _started(plugin, environment) as process:
+        try:
+            async with asyncio.timeout(TIMEOUT):
+                output = await _read_bounded(plugin, process)
+                code = await process.wait()
+        except TimeoutError:
+            raise CredentialsError(f"the exec plugin {plugin.command} timed out after {TIMEOUT:.0f} s") from None
+    if code:
+        raise CredentialsError(f"the exec plugin {plugin.command} failed with exit code {code}; run it by hand")
+    return output
+
+
+@asynccontextmanager
+async def _started(plugin: Exec, environment: dict[str, str]) -> AsyncIterator[asyncio.subprocess.Process]:
+    """The running plugin, in a process group of its own; if the block fails or is cancelled, all of it is killed."""
     pipe, devnull = asyncio.subprocess.PIPE, asyncio.subprocess.DEVNULL
     try:
         process = await asyncio.create_subprocess_exec(
-            plugin.command, *plugin.args, env=environment, stdin=devnull, stdout=pipe, stderr=devnull
+            plugin.command,
+            *plugin.args,
+            env=environment,
+            stdin=devnull,
+            stdout=pipe,
+            stderr=devnull,
+            start_new_session=True,
         )
     except OSError as error:
         hint = f"; {plugin.install_hint.strip()}" if plugin.install_hint else ""
-        raise CredentialsError(f"the exec plugin {plugin.command} cannot be run: {error.strerror}{hint}") from None
-    try:
-        output, _ = await asyncio.wait_for(process.communicate(), TIMEOUT)
-    except TimeoutError:
-        process.kill()
-        await process.wait()
-        raise CredentialsError(f"the exec plugin {plugin.command} timed out after {TIMEOUT:.0f} s") from None
-    if process.returncode:
         raise CredentialsError(
-            f"the exec plugin {plugin.command} failed with exit code {process.returncode}; run it by hand"
-        )
-    return output
+            f"the exec plugin {plugin.command} cannot be run: {error.strerror}{hint}",
+            permanent=error.errno not in SHORTAGES,
+        ) from None
+    try:
+        yield process
+    except BaseException:
+        with suppress(ProcessLookupError):  # the program itself may have ended, and left another one
+            os.killpg(process.pid, signal.SIGKILL)
+        await _reap(process)
+        raise
+
+
+async def _reap(process: asyncio.subprocess.Process) -> None:
+    """Wait for the end of a killed process; asyncio reports it only once its pipe has been read to the end."""
+    assert process.stdout is not None
+    with suppress(TimeoutError):  # a process that has left the group may keep the pipe open
+        async with asyncio.timeout(REAP_TIMEOUT):
+            while await process.stdout.read(CHUNK):
+                pass
+            await process.wait()
+
+
+async def _read_bounded(plugin: Exec, process: asyncio.subprocess.Process) -> bytes:
+    output, stdout = bytearray(), process.stdout
+    assert stdout is not None
+    while chunk := await stdout.read(CHUNK):
+        output += chunk
+        if len(output) > MAX_OUTPUT_BYTES:
+            limit = f"{MAX_OUTPUT_BYTES >> 20} MiB"
+            raise CredentialsError(f"the exec plugin {plugin.command} printed more than {limit}; run it by hand")
+    return bytes(output)
 
 
 def _exec_info(plugin: Exec, cluster: ClusterConfig) -> str:

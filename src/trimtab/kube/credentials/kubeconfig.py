@@ -20,7 +20,11 @@ PATH_FIELDS = {
 
 
 class CredentialsError(Exception):
-    """Says what failed and what to do; contains no secret."""
+    """Says what failed and what to do; contains no secret. `permanent` means that trying again does not help."""
+
+    def __init__(self, message: str, permanent: bool = False) -> None:
+        super().__init__(message)
+        self.permanent = permanent
 
 
 class ClusterConfig(Struct, frozen=True, rename="kebab"):

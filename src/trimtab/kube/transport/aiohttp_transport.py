@@ -30,6 +30,7 @@ from trimtab.kube.transport.contract import (
     MAX_CONNECTIONS,
     MAX_RESPONSE_BYTES,
     IdleTimeout,
+    NoCredentials,
     RateLimiter,
     Response,
     SendGate,
@@ -52,9 +53,9 @@ NEVER_SENT = (
     aiohttp.ClientHttpProxyError,
     aiohttp.ConnectionTimeoutError,
     aiohttp.InvalidURL,
-    CredentialsError,
     ValueError,  # a request that cannot be encoded, found before its first byte is written
 )
+PERMANENT = (aiohttp.ClientConnectorCertificateError, aiohttp.InvalidURL, ValueError)
 
 
 @contextmanager
@@ -62,8 +63,10 @@ def translate_errors() -> Iterator[None]:
     """Raise every network error as Unreachable, without its cause, which may contain headers."""
     try:
         yield
+    except CredentialsError as error:
+        raise NoCredentials(str(error), sent=False, permanent=error.permanent) from None
     except NEVER_SENT as error:
-        raise Unreachable(_message(error), sent=False) from None
+        raise Unreachable(_message(error), sent=False, permanent=isinstance(error, PERMANENT)) from None
     except aiohttp.SocketTimeoutError as error:
         raise IdleTimeout(_message(error), sent=True) from None
     except (aiohttp.ClientError, OSError) as error:
@@ -73,7 +76,7 @@ def translate_errors() -> Iterator[None]:
 def connect_error(place: str, error: OSError) -> Unreachable:
     """A connection that could not be established."""
     if isinstance(error, ssl.SSLCertVerificationError):
-        return Unreachable(f"the certificate of {place} is not trusted: {error}", sent=False)
+        return Unreachable(f"the certificate of {place} is not trusted: {error}", sent=False, permanent=True)
     return Unreachable(f"no connection to {place}: {_system_reason(error)}", sent=False)
 
 
@@ -224,7 +227,7 @@ class AiohttpTransport:
         if self._rate_limiter is not None:
             await self._rate_limiter.wait()
         gate.check()
-        headers = HEADERS | dict(auth.headers)
+        headers = HEADERS | dict(auth.headers) | {"Accept": request.accept}
         if request.body:
             headers["Content-Type"] = request.content_type
         return await self._client_session().request(

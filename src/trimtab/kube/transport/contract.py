@@ -6,9 +6,11 @@ A failure says whether the request may have arrived: only then can a write have 
 from __future__ import annotations
 
 import asyncio
-from collections.abc import AsyncIterator, Callable, Mapping
+from collections import Counter
+from collections.abc import AsyncIterator, Callable, Iterable, Mapping
 from contextlib import AbstractAsyncContextManager
 from typing import NamedTuple, Protocol
+from urllib.parse import urlsplit
 
 from trimtab.wire.requests import Request
 
@@ -17,7 +19,7 @@ CONNECT_TIMEOUT = 3.0
 KEEPALIVE_TIMEOUT = 30.0
 MAX_RESPONSE_BYTES = 4 << 20
 MAX_CONNECTIONS = 32
-HEADERS = {"Accept": "application/json", "Accept-Encoding": "identity", "User-Agent": "trimtab"}
+HEADERS = {"Accept-Encoding": "identity", "User-Agent": "trimtab"}
 
 
 class Response(NamedTuple):
@@ -29,11 +31,18 @@ class Response(NamedTuple):
 
 
 class Unreachable(Exception):
-    """No response. `sent` is false only when the request certainly did not arrive."""
+    """No response. `sent` is false only when the request certainly did not arrive.
 
-    def __init__(self, message: str, sent: bool) -> None:
+    `permanent` means that waiting does not help: the server is not trusted, or the request cannot be sent to anybody.
+    """
+
+    def __init__(self, message: str, sent: bool, permanent: bool = False) -> None:
         super().__init__(message)
-        self.sent = sent
+        self.sent, self.permanent = sent, permanent
+
+
+class NoCredentials(Unreachable):
+    """Nothing was sent, because the credentials could not be read or issued."""
 
 
 class IdleTimeout(Unreachable):
@@ -124,3 +133,12 @@ class RateLimiter:
 def rate_limiter(qps: float | None, burst: int | None) -> RateLimiter | None:
     """The limiter for clientConnection's qps and burst; None without a positive qps."""
     return RateLimiter(qps, burst or 1) if qps is not None and qps > 0 else None
+
+
+def requests_by_host(sent: Iterable[tuple[str, Mapping[tuple[str, str], int]]]) -> Mapping[tuple[str, str, str], int]:
+    """By code, host and method: what transports to these servers have sent, by method and code."""
+    found = Counter[tuple[str, str, str]]()
+    for server, requests in sent:
+        host = urlsplit(server).netloc
+        found.update({(code, host, method): n for (method, code), n in dict(requests).items()})  # other threads may add
+    return found

@@ -67,7 +67,7 @@ class HttpConnection(asyncio.Protocol):
 
     def connection_lost(self, exc: Exception | None) -> None:
         """Called by the loop."""
-        self.abort(str(exc or "the server closed the connection"))
+        self.abort("the server closed the connection" if exc is None else str(exc) or type(exc).__name__)
 
     def data_received(self, data: bytes) -> None:
         """Called by the loop."""

@@ -113,5 +113,5 @@ class PooledTransport(AiohttpTransport):
             head = "".join(f"{name}: {value}\r\n" for name, value in lines.items()).encode("latin-1")
             self._head = auth, head
         start = f"{request.method} {self._base_path}{request.path} HTTP/1.1\r\n".encode("ascii")
-        length = f"Content-Type: {request.content_type}\r\nContent-Length: {len(request.body)}\r\n\r\n".encode("ascii")
-        return b"".join((start, head, length, request.body))
+        own = f"Accept: {request.accept}\r\nContent-Type: {request.content_type}\r\nContent-Length: {len(request.body)}"
+        return b"".join((start, head, own.encode("ascii"), b"\r\n\r\n", request.body))

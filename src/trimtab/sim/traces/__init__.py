@@ -27,7 +27,7 @@ FORMATS: Mapping[str, TraceFormat] = {
     "trace": TraceFormat(
         load_pod_trace,
         frozenset(
-            {"nodes", "requests", "usage", "shuffle_usage", "stagger", "labels", "initial_placement"},
+            {"nodes", "requests", "usage", "shuffle_usage", "stagger", "labels", "initial_placement", "ready_delay"},
         ),
     ),
     "openb": TraceFormat(load_openb, frozenset({"nodes", "pod_list", "demand"}), seeded=True),

@@ -53,7 +53,7 @@ class _ListedPod(Struct, frozen=True):
 
 def load_pod_trace(options: TraceOptions, seed: int) -> Scenario:
     """The trace in the folder as a scenario; raises ConfigError."""
-    return to_scenario(vary(read_trace(options.folder), options), options.labels)
+    return to_scenario(vary(read_trace(options.folder), options), options.labels, options.ready_delay)
 
 
 def read_trace(folder: Path) -> RecordedTrace:

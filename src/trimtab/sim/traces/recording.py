@@ -131,7 +131,7 @@ def _staggered(pods: tuple[RecordedPod, ...], seconds: float, step: float, steps
             yield replace(pod, first=first, cpu=pod.cpu[:kept], memory=pod.memory[:kept])
 
 
-def to_scenario(recording: RecordedTrace, labels: bool) -> Scenario:
+def to_scenario(recording: RecordedTrace, labels: bool, ready_delay: float = 0.0) -> Scenario:
     """Replays the recording; labels: its pods have labels, and their apps Services."""
     apps = dict.fromkeys(pod.app for pod in recording.pods if pod.app) if labels else {}
     services: tuple[Object, ...] = tuple(_service(app) for app in apps)
@@ -140,7 +140,7 @@ def to_scenario(recording: RecordedTrace, labels: bool) -> Scenario:
         recording.name,
         ends,
         tuple(SimulatedNode(_node(*each)) for each in recording.nodes),
-        pods=tuple(_traced_pod(pod, recording.step, ends, labels) for pod in recording.pods),
+        pods=tuple(_traced_pod(pod, recording.step, ends, labels, ready_delay) for pod in recording.pods),
         objects=services,
         step=recording.step,
         warm_up=recording.warm_up * recording.step,
@@ -154,13 +154,14 @@ def _node(name: str, cpu: int, memory: int) -> Node:
     return Node(name, f"node/{name}", labels={HOSTNAME: name}, allocatable=amounts, capacity=amounts)
 
 
-def _traced_pod(pod: RecordedPod, step: float, ends: float, labels: bool) -> TracedPod:
+def _traced_pod(pod: RecordedPod, step: float, ends: float, labels: bool, ready_delay: float) -> TracedPod:
     begins, departure = pod.first * step, pod.end * step
     template = PodTemplate(
         _requests(pod.request, pod.limit),
         Recorded(pod.cpu, step, begins),
         Recorded(pod.memory, step, begins),
         labels={APP: pod.app} if labels and pod.app else {},
+        ready_delay=ready_delay,
         grace_period=0.0,  # what was recorded after the end of the pod is nothing
     )
     arrival = begins, begins + ARRIVAL_SPAN * step

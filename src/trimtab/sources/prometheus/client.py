@@ -1,7 +1,9 @@
 """HTTP client for one Prometheus: authentication, TLS, timeouts, size limits and a guard against blocked addresses.
 
 Redirects are not followed, because a token is meant for one host. Compressed responses are rejected, so that none expands in
-memory. Proxy settings of the environment are ignored, because none was configured.
+memory. Proxy settings of the environment are ignored, because none was configured. A large response is handed on piece by
+piece while it is read, and a client reads one large response at a time; the others wait on their connections. So memory is
+bounded by the number of sources, and a slow Prometheus delays none but its own responses.
 """
 
 from __future__ import annotations
@@ -11,6 +13,7 @@ import base64
 import socket
 import ssl
 from collections.abc import Callable, Iterable, Mapping
+from contextlib import AsyncExitStack
 from ipaddress import ip_address
 from pathlib import Path
 from typing import NamedTuple
@@ -23,12 +26,14 @@ from yarl import URL
 from trimtab.config.trimtab.settings import PrometheusSettings, Tls
 from trimtab.config.trimtab.validation import blocked_reason, validate_url
 from trimtab.sources.interface import SourceError
+from trimtab.sources.prometheus.series_cutter import MAX_KEPT_BYTES, SeriesCutter, TooLarge
 
 MAX_RESPONSE_BYTES = 64 << 20
+OK = 200
 MAX_FILE_BYTES = 1 << 20
 MAX_CONNECTIONS = 4
-READ_BUFFER = 1 << 20
-THREAD_ABOVE_BYTES = 1 << 18  # a larger response takes milliseconds to decode, so it is decoded in a thread
+READ_BUFFER = 1 << 18
+LARGE_BYTES = 1 << 20  # of larger ones a client reads one at a time
 CONNECT_SHARE = 0.5  # of the timeout
 HEADERS = {"Accept": "application/json", "Accept-Encoding": "identity", "User-Agent": "trimtab"}
 
@@ -43,8 +48,11 @@ CERTIFICATE_REMEDIES = {  # by OpenSSL's verification codes (X509_V_ERR_*)
 }
 
 
+TakePiece = Callable[[bytes], None]
+
+
 class HttpResponse(NamedTuple):
-    """A complete response, whatever its status."""
+    """A response, whatever its status; without the series that were handed on before."""
 
     status: int
     content_type: str
@@ -60,19 +68,24 @@ class PrometheusClient:
         self._settings, self._max_bytes = settings, max_bytes
         self._auth = Auth(settings)
         self._session: aiohttp.ClientSession | None = None
+        self._large_response_lock = asyncio.Lock()  # held while a large response is read
 
-    async def post(self, path: str, form: Mapping[str, str]) -> HttpResponse:
-        """Post the form; SourceError unless a complete response arrives in time."""
+    async def post(self, path: str, form: Mapping[str, str], take: TakePiece | None = None) -> HttpResponse:
+        """Post the form; SourceError unless a complete response arrives in time.
+
+        `take` gets the series of a large response as JSON arrays, all but the last few.
+        """
         timeout = self._settings.timeout
         try:
             async with asyncio.timeout(timeout):
                 try:
-                    return await self._exchange(path, form)
+                    response = await self._send(path, form)
                 except (aiohttp.ServerDisconnectedError, aiohttp.ClientOSError) as error:
                     if isinstance(error, aiohttp.ClientConnectorError):
                         raise
                     # The server had already closed a pooled connection: not a failure yet.
-                    return await self._exchange(path, form)
+                    response = await self._send(path, form)
+                return await self._read(response, take)
         except (aiohttp.ClientError, OSError, ValueError) as error:
             # Without its cause, which may contain headers.
             raise _to_source_error(error, self._host_port, timeout) from None
@@ -88,8 +101,8 @@ class PrometheusClient:
         url = URL(self._settings.url)
         return f"{url.host}:{url.port}"
 
-    async def _exchange(self, path: str, form: Mapping[str, str]) -> HttpResponse:
-        response = await self._open().post(
+    async def _send(self, path: str, form: Mapping[str, str]) -> aiohttp.ClientResponse:
+        return await self._open().post(
             URL(self._settings.url.rstrip("/") + path, encoded=True),
             data=dict(form),
             headers=HEADERS | self._auth.headers(),
@@ -97,23 +110,41 @@ class PrometheusClient:
             ssl=self._auth.tls_context() or True,
             server_hostname=self._settings.tls.server_name or None,
         )
+
+    async def _read(self, response: aiohttp.ClientResponse, take: TakePiece | None) -> HttpResponse:
         try:
             if encoding := response.headers.get("Content-Encoding", "identity").lower().replace("identity", ""):
                 raise SourceError(f"{self._host_port} sent a compressed response ({encoding[:20]!r})")
-            return HttpResponse(response.status, response.content_type, await self._body(response))
+            pieces = take if response.status == OK else None
+            body = self._auth.hide(await self._body(response, pieces))
+            return HttpResponse(response.status, response.content_type, body)
         finally:
             response.close()  # a connection that was read to the end has returned to the pool before
 
-    async def _body(self, response: aiohttp.ClientResponse) -> bytes:
-        """Read the body, but no further than the size limit."""
-        chunks, size = [], 0
-        async for chunk in response.content.iter_any():
-            chunks.append(chunk)
-            size += len(chunk)
-            if size > self._max_bytes:
-                problem = f"the response of {self._host_port} is larger than {self._max_bytes >> 20} MiB"
-                raise SourceError(problem, "select fewer series, or use a recording rule")
-        return b"".join(chunks)
+    async def _body(self, response: aiohttp.ClientResponse, take: TakePiece | None) -> bytes:
+        """Read the body, but no further than the size limit; other tasks run after each piece."""
+        cutter, kept, size = SeriesCutter(), bytearray(), 0
+        async with AsyncExitStack() as stack:
+            async for chunk in response.content.iter_any():
+                if size <= LARGE_BYTES < size + len(chunk):
+                    await stack.enter_async_context(self._large_response_lock)
+                size += len(chunk)
+                if size > self._max_bytes:
+                    raise self._too_large(self._max_bytes)
+                if take is None:
+                    kept += chunk
+                    continue
+                try:
+                    for piece in cutter.feed(chunk):
+                        take(piece)
+                        await asyncio.sleep(0)
+                except TooLarge:
+                    raise self._too_large(MAX_KEPT_BYTES) from None
+        return bytes(kept) if take is None else cutter.body
+
+    def _too_large(self, limit: int) -> SourceError:
+        problem = f"the response of {self._host_port} is larger than {limit >> 20} MiB"
+        return SourceError(problem, "select fewer series, or use a recording rule")
 
     def _open(self) -> aiohttp.ClientSession:
         if self._session is None:
@@ -166,17 +197,27 @@ class Auth:
         self._settings = settings
         self._tls_files: tuple[bytes, ...] | None = None
         self._context: ssl.SSLContext | None = None
+        self._sent: tuple[str, ...] = ()
 
     def headers(self) -> dict[str, str]:
         """The Authorization header, if any; SourceError if a file cannot be read."""
         settings = self._settings
         if settings.bearer_token_file:
-            return {"Authorization": f"Bearer {_read_secret(settings.bearer_token_file, 'bearerTokenFile')}"}
+            token = _read_secret(settings.bearer_token_file, "bearerTokenFile")
+            self._sent = (token,)
+            return {"Authorization": f"Bearer {token}"}
         if settings.basic_auth is not None:
             password = _read_secret(settings.basic_auth.password_file, "passwordFile")
-            pair = base64.b64encode(f"{settings.basic_auth.username}:{password}".encode())
-            return {"Authorization": f"Basic {pair.decode()}"}
+            pair = base64.b64encode(f"{settings.basic_auth.username}:{password}".encode()).decode()
+            self._sent = (pair, password)
+            return {"Authorization": f"Basic {pair}"}
         return {}
+
+    def hide(self, body: bytes) -> bytes:
+        """The response without the credentials, which a server or a proxy may repeat in its error."""
+        for secret in self._sent:
+            body = body.replace(secret.encode(), b"[hidden]")
+        return body
 
     def tls_context(self) -> ssl.SSLContext | None:
         """None for plain http."""

@@ -9,12 +9,11 @@ import asyncio
 import math
 from collections import Counter, defaultdict
 from collections.abc import AsyncIterator, Iterable, Sequence
-from functools import partial
 from typing import Any
 
 from trimtab.core.model.readings import Reading, Statistic, Subject, Unit
 from trimtab.sources.interface import HistoryRange
-from trimtab.sources.prometheus.client import THREAD_ABOVE_BYTES, HttpResponse, PrometheusClient
+from trimtab.sources.prometheus.client import PrometheusClient
 from trimtab.sources.prometheus.node_matching import NodeMatcher
 from trimtab.sources.prometheus.queries import Query
 from trimtab.sources.prometheus.response import MATRIX_DECODERS, POD_OWNERS, SeriesOwners, node_owners, parse_number
@@ -60,29 +59,40 @@ async def _read_chunk(
     client: PrometheusClient, query: Query, start: float, end: float, step: float, matcher: NodeMatcher
 ) -> Iterable[Reading]:
     form = {"query": query.value_expr, "start": f"{start:.3f}", "end": f"{end:.3f}", "step": f"{step:g}"}
-    response = await client.post("/api/v1/query_range", form)
-    parse = partial(_parse, query, response, matcher)
-    return await asyncio.to_thread(parse) if len(response.body) > THREAD_ABOVE_BYTES else parse()
-
-
-def _parse(query: Query, response: HttpResponse, matcher: NodeMatcher) -> list[Reading]:
     pods = query.subject is Subject.PODS
-    series = MATRIX_DECODERS[pods].decode(response, Counter())
-    return _readings_by_time(query, series, POD_OWNERS if pods else node_owners(matcher))
+    decoder, past = MATRIX_DECODERS[pods], PastReadings(query, POD_OWNERS if pods else node_owners(matcher))
+    response = await client.post(
+        "/api/v1/query_range", form, lambda piece: past.add(decoder.decode_piece(piece, Counter()))
+    )
+    past.add(decoder.decode(response, Counter()))
+    return await asyncio.to_thread(past.readings)
 
 
-def _readings_by_time(query: Query, series: Sequence[Any], owners: SeriesOwners) -> list[Reading]:
+class PastReadings:
     """One reading per timestamp; names with several series are left out of all of them."""
-    series_names = owners.names(series)
-    counts = Counter(series_names)
-    names: dict[float, list[str]] = defaultdict(list)
-    values: dict[float, list[float]] = defaultdict(list)
-    for name, one in zip(series_names, series, strict=True):
-        if not isinstance(name, str) or counts[name] > 1:
-            continue
-        for point in one.values:
-            number = parse_number(point.value, query.scale)
-            if number == number:
-                names[point.at].append(name)
-                values[point.at].append(number)
-    return [query.make_reading(tuple(names[at]), tuple(values[at]), (at,) * len(names[at])) for at in sorted(names)]
+
+    def __init__(self, query: Query, owners: SeriesOwners) -> None:
+        self._query, self._owners = query, owners
+        self._points: dict[str, list[tuple[float, float]]] = {}
+        self._ambiguous: set[str] = set()
+
+    def add(self, series: Sequence[Any]) -> None:
+        """Take in some series of a response."""
+        for name, one in zip(self._owners.names(series), series, strict=True):
+            if not isinstance(name, str):
+                continue
+            if name in self._points:
+                self._ambiguous.add(name)
+            numbers = ((point.at, parse_number(point.value, self._query.scale)) for point in one.values)
+            self._points[name] = [(at, number) for at, number in numbers if number == number]
+
+    def readings(self) -> list[Reading]:
+        """All of them, oldest first."""
+        names: dict[float, list[str]] = defaultdict(list)
+        values: dict[float, list[float]] = defaultdict(list)
+        for name, points in self._points.items():
+            for at, number in points if name not in self._ambiguous else ():
+                names[at].append(name)
+                values[at].append(number)
+        make = self._query.make_reading
+        return [make(tuple(names[at]), tuple(values[at]), (at,) * len(names[at])) for at in sorted(names)]

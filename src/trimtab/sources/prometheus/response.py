@@ -1,8 +1,9 @@
 """Decodes Prometheus responses and turns their series into readings.
 
-A response is decoded as a whole; only if that fails is it decoded series by series, so that one malformed series costs only
-itself. A response with warnings is rejected, because Prometheus itself does not vouch for it. A value without a timestamp
-is dropped, and so are two values of one name, because nothing says which is right; dropped values are counted by reason.
+A piece of a response is decoded as a whole; only if that fails is it decoded series by series, so that one malformed series
+costs only itself. A response with warnings is rejected, because Prometheus itself does not vouch for it. A value without a
+timestamp is dropped, and so are two values of one name, because nothing says which is right; dropped values are counted by
+reason.
 """
 
 from __future__ import annotations
@@ -105,11 +106,14 @@ class ResponseDecoder(Generic[L]):
 
     def decode(self, response: HttpResponse, skipped: Counter[str]) -> Sequence[L]:
         """The series; SourceError if the response as a whole cannot be used."""
-        data = self._data(response)
+        return self.decode_piece(self._data(response).result, skipped)
+
+    def decode_piece(self, result: Raw | bytes, skipped: Counter[str]) -> Sequence[L]:
+        """The series of a JSON array."""
         try:
-            return self._all.decode(data.result)
+            return self._all.decode(result)
         except UNREADABLE:
-            return self._decode_each(data.result, skipped)
+            return self._decode_each(result, skipped)
 
     def _data(self, response: HttpResponse) -> Data:
         try:
@@ -126,7 +130,7 @@ class ResponseDecoder(Generic[L]):
             raise SourceError(f"the result is a {found}, not a {self._result_type}", remedy, invalid=True)
         return envelope.data
 
-    def _decode_each(self, result: Raw, skipped: Counter[str]) -> Sequence[L]:
+    def _decode_each(self, result: Raw | bytes, skipped: Counter[str]) -> Sequence[L]:
         try:
             elements = self._elements.decode(result)
         except UNREADABLE:
@@ -181,24 +185,60 @@ class SeriesOwners(NamedTuple):
 
 def to_reading(query: Query, series: SeriesList, owners: SeriesOwners, now: float, skipped: Counter[str]) -> Reading:
     """The series of one response as a reading; what is dropped is added to `skipped`."""
-    values, timestamps = _split_times(series, owners.is_time)
-    value_owners, time_owners = owners.names(values), owners.names(timestamps)
-    numbers = [parse_number(each.value.value, query.scale) for each in values]
-    times = dict(zip(time_owners, (parse_number(each.value.value, 1.0) for each in timestamps), strict=True))
-    ambiguous = _duplicates(value_owners) | _duplicates(time_owners)
-    names: list[str] = []
-    amounts: list[float] = []
-    measured: list[float] = []
-    latest = now + MAX_CLOCK_SKEW
-    for index, (name, number) in enumerate(zip(value_owners, numbers, strict=True)):
-        at = times.get(name, 0.0)
-        if number == number and 0.0 < at <= latest and isinstance(name, str) and name not in ambiguous:
-            names.append(name)
-            amounts.append(number)
-            measured.append(at)
-        else:
-            skipped[_reason(name, name in ambiguous, values[index].value.value, number, at)] += 1
-    return query.make_reading(tuple(names), tuple(amounts), tuple(measured), tuple(sorted(skipped.items())))
+    builder = ReadingBuilder(query, owners, skipped)
+    builder.add(series)
+    return builder.finish(now)
+
+
+class ReadingBuilder:
+    """Keeps of each series its owner and its number, so that labels need not be in memory all at once."""
+
+    def __init__(self, query: Query, owners: SeriesOwners, skipped: Counter[str]) -> None:
+        self.example: Any = None  # the first series
+        self._query, self._owners, self._skipped = query, owners, skipped
+        self._names: list[Owner] = []
+        self._numbers: list[float] = []
+        self._unreadable: dict[int, str] = {}  # texts that are no finite number, by position
+        self._times: dict[Owner, float] = {}
+        self._ambiguous: set[Owner] = set()
+
+    def add(self, series: SeriesList) -> None:
+        """Take in some series of the response."""
+        if not series:
+            return
+        self.example = self.example or series[0]
+        values, timestamps = _split_times(series, self._owners.is_time)
+        for name, each in zip(self._owners.names(timestamps), timestamps, strict=True):
+            if name in self._times:
+                self._ambiguous.add(name)
+            self._times[name] = parse_number(each.value.value, 1.0)
+        self._names += self._owners.names(values)
+        for each in values:
+            number = parse_number(each.value.value, self._query.scale)
+            if number != number:
+                self._unreadable[len(self._numbers)] = each.value.value[:MAX_MESSAGE_LENGTH]
+            self._numbers.append(number)
+
+    def __len__(self) -> int:
+        return len(self._names)
+
+    def finish(self, now: float) -> Reading:
+        """All of it as a reading; what is dropped is added to `skipped`."""
+        ambiguous = self._ambiguous | _duplicates(self._names)
+        names: list[str] = []
+        amounts: list[float] = []
+        measured: list[float] = []
+        latest = now + MAX_CLOCK_SKEW
+        for index, (name, number) in enumerate(zip(self._names, self._numbers, strict=True)):
+            at = self._times.get(name, 0.0)
+            if number == number and 0.0 < at <= latest and isinstance(name, str) and name not in ambiguous:
+                names.append(name)
+                amounts.append(number)
+                measured.append(at)
+            else:
+                self._skipped[_reason(name, name in ambiguous, self._unreadable.get(index, ""), number, at)] += 1
+        skipped = tuple(sorted(self._skipped.items()))
+        return self._query.make_reading(tuple(names), tuple(amounts), tuple(measured), skipped)
 
 
 def _split_times(series: SeriesList, is_time: Callable[[Any], bool]) -> tuple[SeriesList, SeriesList]:

@@ -14,7 +14,6 @@ import time
 from collections import Counter
 from collections.abc import AsyncIterator, Callable, Iterable, Sequence
 from dataclasses import replace
-from functools import partial
 from typing import Any
 
 import msgspec
@@ -24,7 +23,7 @@ from trimtab.config.trimtab.settings import PrometheusSettings, QuerySettings
 from trimtab.core.model.node import Node
 from trimtab.core.model.readings import Reading, Subject
 from trimtab.sources.interface import Failure, HistoryRange, Scrape, SourceError
-from trimtab.sources.prometheus.client import MAX_RESPONSE_BYTES, THREAD_ABOVE_BYTES, HttpResponse, PrometheusClient
+from trimtab.sources.prometheus.client import MAX_RESPONSE_BYTES, PrometheusClient
 from trimtab.sources.prometheus.history import read_range
 from trimtab.sources.prometheus.node_matching import MatchFailure, NodeMatcher
 from trimtab.sources.prometheus.queries import MetricQuery, Query, plan_queries
@@ -34,11 +33,12 @@ from trimtab.sources.prometheus.response import (
     UNNAMED,
     VECTOR_DECODERS,
     InvalidQuery,
+    ReadingBuilder,
     node_owners,
-    to_reading,
 )
 
 REPROBE_AFTER = 600.0
+THREAD_ABOVE_SERIES = 5_000  # more take milliseconds to sort out
 MISSING = {NO_TIME, UNNAMED, *(each.value for each in MatchFailure)}  # such series say nothing about our nodes or pods
 CHECK_TIMEOUT = 5.0  # seconds that a start may wait for `invalid_queries`
 
@@ -127,11 +127,8 @@ class PrometheusSource:
         """The reading of the first usable alternative; else the error of the first that returned series."""
         unusable: SourceError | None = None
         for alternative in self._in_order(query):
-            form = {"query": alternative.promql, "timeout": f"{self._settings.timeout:g}"}  # it does not parse 0.5s
-            response = await self._client.post("/api/v1/query", form)
-            parse = partial(_parse, alternative, response, matcher, now)
             try:
-                reading = await asyncio.to_thread(parse) if len(response.body) > THREAD_ABOVE_BYTES else parse()
+                reading = await self._query(alternative, matcher, now)
             except UnusableResponse as error:
                 unusable = unusable or error
                 continue
@@ -143,6 +140,24 @@ class PrometheusSource:
                 return self._reuse_names(reading)
         problem = f"no series for {query.alternatives[0].resource} of {query.subject}"
         raise unusable or NoSeries(problem, query.remedy)
+
+    async def _query(self, query: Query, matcher: NodeMatcher, now: float) -> Reading | None:
+        """None for a response without series; UnusableResponse for one without a usable value."""
+        pods, skipped = query.subject is Subject.PODS, Counter[str]()
+        decoder, owners = VECTOR_DECODERS[pods], POD_OWNERS if pods else node_owners(matcher)
+        builder = ReadingBuilder(query, owners, skipped)
+        form = {"query": query.promql, "timeout": f"{self._settings.timeout:g}"}  # it does not parse 0.5s
+        response = await self._client.post(
+            "/api/v1/query", form, lambda piece: builder.add(decoder.decode_piece(piece, skipped))
+        )
+        builder.add(decoder.decode(response, skipped))
+        if builder.example is None and not skipped:
+            return None
+        many = len(builder) > THREAD_ABOVE_SERIES
+        reading = await asyncio.to_thread(builder.finish, now) if many else builder.finish(now)
+        if not reading.names:
+            raise _unusable(reading, builder.example)
+        return reading
 
     def _in_order(self, query: MetricQuery) -> tuple[Query, ...]:
         working = self._working.get(query.name)
@@ -159,20 +174,7 @@ class PrometheusSource:
         return reading
 
 
-def _parse(query: Query, response: HttpResponse, matcher: NodeMatcher, now: float) -> Reading | None:
-    """None for a response without series; UnusableResponse for one without a usable value."""
-    skipped: Counter[str] = Counter()
-    pods = query.subject is Subject.PODS
-    series = VECTOR_DECODERS[pods].decode(response, skipped)
-    if not series and not skipped:
-        return None
-    reading = to_reading(query, series, POD_OWNERS if pods else node_owners(matcher), now, skipped)
-    if not reading.names:
-        raise _unusable(reading, series)
-    return reading
-
-
-def _unusable(reading: Reading, series: Sequence[Any]) -> UnusableResponse:
+def _unusable(reading: Reading, example: Any) -> UnusableResponse:
     """Why no value can be used, with the labels of one series if no node matches."""
     reasons = dict(reading.skipped)
     if not reasons:  # only timestamps: there are samples, but not two of them within the window of a rate
@@ -186,7 +188,7 @@ def _unusable(reading: Reading, series: Sequence[Any]) -> UnusableResponse:
     problem = f"none of the {reading.resource} series can be used ({counts})"
     if reading.subject is Subject.PODS or not reasons.keys() & {each.value for each in MatchFailure}:
         return UnusableResponse(problem, "check what exports and relabels them", invalid=bool(reasons.keys() - MISSING))
-    labels = {key: value for key, value in series[0].metric.items() if not key.startswith(("trimtab_", "__"))}
+    labels = {key: value for key, value in example.metric.items() if not key.startswith(("trimtab_", "__"))}
     example = printable(", ".join(f"{key}={value!r}" for key, value in labels.items())[:200])
     remedy = "set nodeLabel to a label that holds the node's name or address"
     return UnusableResponse(f"{problem}, for example {example}", remedy, invalid=bool(reasons.keys() - MISSING))

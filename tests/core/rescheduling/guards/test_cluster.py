@@ -56,6 +56,14 @@ def test_many_unready_nodes(unready: int, limit: float, is_refused: bool) -> Non
     assert expected == asked(measured(*nodes), max_unready_nodes=limit)
 
 
+@pytest.mark.parametrize(("unready", "is_refused"), [(3, True), (2, True), (1, False)])
+def test_nodes_that_become_ready_again(unready: int, is_refused: bool) -> None:
+    """After there were too many unready nodes, half as many are still too many."""
+    found = measured(*(replace(node(name), ready=False) for name in NAMES[:unready]))
+    context = GuardContext(found, ReschedulingSettings(max_unready_nodes=0.2), NOW, too_many_unready=True)
+    assert is_refused == (cluster_refusal(context) is not None)
+
+
 def test_many_nodes_without_metrics() -> None:
     """Above `most_missing` of the load settings, half of the nodes."""
     assert asked(measured(names=NAMES[:5])) is None

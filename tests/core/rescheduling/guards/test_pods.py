@@ -99,3 +99,19 @@ def test_jobs_may_be_allowed() -> None:
     """A Job with a single pod, too: its pods are no replicas of each other."""
     pod = replica("sum-x", owner="sum", kind="Job")
     assert refused(context(pod, settings={"allow_jobs": True}), pod) is None
+
+
+def test_a_spec_that_cannot_be_read() -> None:
+    """Its replacement would stay pending; other pods of the workload may move."""
+    unread, other = replica("web-1-0", spec_error="spec.tolerations: 6,000"), replica("web-1-1")
+    found = context(*replicas(3), unread, other)
+    assert ("readable spec", "a replacement could not be scheduled: spec.tolerations: 6,000") == refused(found, unread)
+    assert "readable spec" not in (refused(found, other) or ())
+
+
+def test_a_scheduler_that_is_not_at_work() -> None:
+    """Pods of other schedulers may move."""
+    stuck, other = replica("web-1-0", scheduler_name="stuck"), replica("api-1-0", owner="api-1", scheduler_name="well")
+    found = context(*replicas(3), stuck, other, scheduler_problems={"stuck": "is it running?", "well": ""})
+    assert ("scheduler at work", "is it running?") == refused(found, stuck)
+    assert "scheduler at work" not in (refused(found, other) or ())

@@ -7,7 +7,7 @@ from typing import Any
 import numpy as np
 import pytest
 
-from tests.core.rescheduling.measured_pods import NOW, context, large, measured, running
+from tests.core.rescheduling.measured_pods import NOW, context, large, measured, running, sample
 from trimtab.core.cluster.cluster import Cluster
 from trimtab.core.model.pod import Pod
 from trimtab.core.rescheduling.rivals.koordinator_low_node_load import KoordinatorLowNodeLoad as Rival
@@ -35,6 +35,14 @@ def test_closest_to_the_excess() -> None:
     """At 90% the excess is 1,500m: a pod of 1,600m covers it best, then one of 3,000m, and smaller ones least."""
     assert ["fitting"] == evicted(AT_ONCE, loaded(small=400.0, large=3000.0, fitting=1600.0, rest=4000.0))
     assert ["large"] == evicted(AT_ONCE, loaded(small=1000.0, large=3000.0, rest=5000.0))
+
+
+def test_a_sample_every_five_minutes_is_the_average_of_five_minutes() -> None:
+    """The newest one counts as soon as it is there, at the beginning of its bucket, and not the one before it."""
+    cluster, at = loaded(fitting=100.0, rest=4000.0), NOW + 301.0
+    sample(cluster, at, {"fitting": 1600.0, "rest": 7400.0})
+    found, _ = AT_ONCE.evictions(context(cluster, now=at + 1.0), None)
+    assert ["uid-fitting"] == [each.uid for each in found]
 
 
 @pytest.mark.parametrize(

@@ -22,7 +22,7 @@ from trimtab.core.model.pod import Pod, Volume
 from trimtab.core.model.storage import CsiNode, CsiStorageCapacity, VolumeAttachment
 from trimtab.core.scheduling.controller import Scheduling
 from trimtab.core.scheduling.queue.pods_by_claim import PodsByClaim
-from trimtab.core.scheduling.queue.queue import QueueState
+from trimtab.core.scheduling.queue.queued_pod import QueueState
 
 WEB = pod("web", volumes=uses("data"), scheduler=OURS)
 OTHER = pod("other", volumes=[*uses("wish"), Volume("ephemeral", "scratch")], scheduler=OURS)

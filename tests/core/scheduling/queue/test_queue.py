@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+from math import floor
+
 import hypothesis.strategies as st
 import pytest
 from hypothesis import settings
@@ -9,12 +11,14 @@ from hypothesis.stateful import RuleBasedStateMachine, invariant, precondition, 
 from msgspec import Struct
 
 from trimtab.core.model.change import Change
-from trimtab.core.scheduling.queue.queue import QueueState, SchedulingQueue
+from trimtab.core.scheduling.queue.backoff import MAX_COMPLETED
+from trimtab.core.scheduling.queue.queue import MAX_OVERDUE, SchedulingQueue
+from trimtab.core.scheduling.queue.queued_pod import QueueState
 
 
-def drained(queue: SchedulingQueue) -> list[str]:
+def drained(queue: SchedulingQueue, now: float = 0.0) -> list[str]:
     out = []
-    while (entry := queue.pop()) is not None:
+    while (entry := queue.pop(now)) is not None:
         out.append(entry.uid)
     return out
 
@@ -39,12 +43,12 @@ def test_a_pod_that_backs_off_comes_back_when_its_time_is_up() -> None:
     """Not a moment before, and with its old place in the order."""
     queue = SchedulingQueue()
     queue.add("a", (0.0, 0.0), 0.0)
-    queue.pop()
+    queue.pop(0.0)
     queue.add_backoff("a", 5.0)
     queue.tick(5.999)
     assert [] == drained(queue)
     queue.tick(6.0)
-    assert ["a"] == drained(queue)
+    assert ["a"] == drained(queue, 6.0)
 
 
 @pytest.mark.parametrize(
@@ -60,7 +64,7 @@ def test_only_what_may_help_wakes_a_parked_pod(woken_by: Change, change: Change,
     """A change wakes those that named it, and leaves the others where they are."""
     queue = SchedulingQueue()
     queue.add("a", (0.0,), 0.0)
-    queue.pop()
+    queue.pop(0.0)
     queue.add_unschedulable("a", woken_by, (), 0.0)
     queue.wake(change, 5.0)
     assert part is queue.pods["a"].state
@@ -70,7 +74,7 @@ def test_a_pod_woken_too_early_sits_out_its_back_off() -> None:
     """Wakes do not turn a pod that fits nowhere into a busy loop."""
     queue = SchedulingQueue()
     queue.add("a", (0.0,), 0.0)
-    queue.pop()
+    queue.pop(0.0)
     queue.add_unschedulable("a", Change.POD_DELETED, (), 10.0)
     assert ["a"] == queue.wake(Change.POD_DELETED, 10.5)
     assert QueueState.BACKOFF is queue.pods["a"].state
@@ -78,17 +82,139 @@ def test_a_pod_woken_too_early_sits_out_its_back_off() -> None:
     assert QueueState.ACTIVE is queue.pods["a"].state
 
 
+def failed(queue: SchedulingQueue, uid: str, key: tuple[float, ...], now: float, times: int = 1) -> None:
+    """The pod is in the queue, and has found no node so many times."""
+    queue.add(uid, key, now)
+    for _ in range(times):
+        queue.take(uid, now)
+        queue.add_unschedulable(uid, Change.POD_DELETED, (), now)
+
+
+def test_pods_are_popped_before_their_back_off_is_over_when_no_other_is_ready() -> None:
+    """First whose back-off ends first, in whole seconds, and among these in the queue's order; a ready pod goes before."""
+    queue = SchedulingQueue()
+    failed(queue, "often", (-9.0,), 10.0, times=3)
+    failed(queue, "lesser", (0.0,), 10.0)
+    failed(queue, "urgent", (-9.0,), 10.5)
+    queue.wake(Change.POD_DELETED, 10.6)
+    queue.add("ready", (9.0,), 10.6)
+    assert {"often", "lesser", "urgent"} == {e.uid for e in queue.pods.values() if e.state is QueueState.BACKOFF}
+    assert ["ready", "urgent", "lesser", "often"] == drained(queue, 10.6)
+
+
+def test_nobody_is_tried_twice_at_one_instant() -> None:
+    """A pod that is woken at the time of its own attempt is popped when time has passed, and not at once."""
+    queue = SchedulingQueue()
+    queue.tick(10.0)
+    failed(queue, "a", (0.0,), 10.0)
+    queue.wake(Change.POD_DELETED, 10.0)
+    assert ([], False) == (drained(queue, 10.0), queue.has_ready())
+    queue.tick(10.001)
+    assert (True, ["a"]) == (queue.has_ready(), drained(queue, 10.001))
+
+
+@pytest.mark.parametrize("error", [True, False])
+def test_a_back_off_after_an_error_or_by_a_plugin_is_sat_out(error: bool) -> None:
+    """Nothing but time ends it, though no other pod is ready."""
+    queue = SchedulingQueue()
+    queue.add("a", (0.0,), 0.0)
+    queue.pop(0.0)
+    if error:
+        queue.add_backoff("a", 0.0)
+    else:
+        queue.add_unschedulable("a", Change.POD_DELETED, (), 0.0, backoff=1.0)
+        queue.wake(Change.POD_DELETED, 0.5)
+    queue.tick(0.9)
+    assert ([], False) == (drained(queue, 0.9), queue.has_ready())
+    queue.tick(1.0)
+    assert ["a"] == drained(queue, 1.0)
+
+
+def test_an_attempt_that_only_time_brought_about_does_not_lengthen_the_back_off() -> None:
+    """A pod that waits for minutes answers a change as quickly as after its first failure."""
+    queue = SchedulingQueue()
+    failed(queue, "a", (0.0,), 0.0)
+    for at in (60.0, 120.0, 180.0):
+        queue.tick(at)
+        assert ["a"] == drained(queue, at)
+        queue.add_unschedulable("a", Change.POD_DELETED, (), at)
+    assert (4, 181.0) == (queue.pods["a"].attempts, queue.pods["a"].backoff_until)
+    queue.wake(Change.POD_DELETED, 182.0)
+    assert ["a"] == drained(queue, 182.0)
+    queue.add_unschedulable("a", Change.POD_DELETED, (), 182.0)
+    assert 184.0 == queue.pods["a"].backoff_until
+
+
+def test_a_held_pod_stays_where_it_is_until_it_is_released() -> None:
+    """No change requeues it, nor an edit; when the time is up, it goes as any other."""
+    queue = SchedulingQueue()
+    failed(queue, "a", (0.0,), 0.0)
+    queue.hold("a", 60.0)
+    assert [] == queue.wake(Change.POD_DELETED, 5.0)
+    queue.wake_one("a", 5.0)
+    queue.wake_all(5.0)
+    queue.tick(59.9)
+    assert QueueState.UNSCHEDULABLE is queue.pods["a"].state
+    queue.tick(60.0)
+    assert QueueState.BACKOFF is queue.pods["a"].state
+    failed(queue, "b", (0.0,), 60.0)
+    queue.hold("b", 120.0)
+    queue.release("b")
+    assert ["b"] == queue.wake(Change.POD_DELETED, 65.0)
+
+
+def test_of_those_that_a_change_helps_only_the_admitted_are_woken() -> None:
+    """Each pod is asked about by itself, though a hint was asked for once for all."""
+    queue = SchedulingQueue()
+    for uid in ("high", "low"):
+        failed(queue, uid, (0.0,), 0.0)
+    assert ["low"] == queue.wake(Change.POD_DELETED, 5.0, may_wake=lambda uid: uid == "low")
+    assert QueueState.UNSCHEDULABLE is queue.pods["high"].state
+
+
 def test_nobody_is_parked_for_more_than_a_minute() -> None:
-    """After sixty seconds a parked pod is tried again, though nothing that it named has happened."""
+    """After sixty seconds a parked pod is tried again, though nothing that it named has happened: when nothing else is to
+    be done, and ten seconds later in any case."""
     queue = SchedulingQueue()
     for uid, at in (("a", 0.0), ("b", 30.0)):
         queue.add(uid, (at,), at)
-        queue.pop()
+        queue.pop(0.0)
         queue.add_unschedulable(uid, Change.NOTHING, (), at)
     queue.tick(59.9)
     assert {QueueState.UNSCHEDULABLE: 2} == {part: count for part, count in queue.counts().items() if count}
     queue.tick(60.0)
-    assert (QueueState.ACTIVE, QueueState.UNSCHEDULABLE) == (queue.pods["a"].state, queue.pods["b"].state)
+    assert (QueueState.BACKOFF, QueueState.UNSCHEDULABLE) == (queue.pods["a"].state, queue.pods["b"].state)
+    assert queue.has_ready()
+    queue.tick(70.0)
+    assert QueueState.ACTIVE is queue.pods["a"].state
+
+
+def test_pods_that_are_tried_again_go_after_all_others() -> None:
+    """A thousand have waited for a minute when another one comes: that one is next, and few are requeued at once."""
+    queue = SchedulingQueue()
+    for number in range(1_000):
+        failed(queue, f"old-{number}", (0.0,), 0.0)
+    queue.tick(60.0)
+    assert MAX_OVERDUE == queue.counts()[QueueState.BACKOFF]
+    queue.add("new", (61.0,), 61.0)
+    queue.tick(61.0)
+    assert 2 * MAX_OVERDUE == queue.counts()[QueueState.BACKOFF]
+    popped = [queue.pop(61.0), queue.pop(61.0)]
+    assert ["new", True] == [popped[0].uid if popped[0] else "", popped[1] is not None and popped[1].timed_out]
+
+
+def test_many_backoffs_that_end_at_once_end_in_slices() -> None:
+    """What ends at one instant is not moved in one step, and nothing is forgotten."""
+    queue = SchedulingQueue()
+    for number in range(MAX_COMPLETED + 1):
+        queue.add(f"old-{number}", (0.0,), 0.0)
+    for uid in drained(queue):
+        queue.add_backoff(uid, 0.0)
+    active = []
+    for _ in range(2):
+        queue.tick(1.0)
+        active.append(queue.counts()[QueueState.ACTIVE])
+    assert [MAX_COMPLETED, MAX_COMPLETED + 1] == active
 
 
 def test_a_gated_pod_is_known_and_not_tried() -> None:
@@ -113,7 +239,7 @@ def test_a_forgotten_pod_does_not_come_back_from_any_part() -> None:
     for uid in ("ready", "backing", "parked"):
         queue.delete(uid, 0.0)
     queue.tick(1_000.0)
-    assert ([], None, 0) == (queue.wake(Change.ANY, 1_000.0), queue.pop(), len(queue))
+    assert ([], None, 0) == (queue.wake(Change.ANY, 1_000.0), queue.pop(0.0), len(queue))
     queue.add("backing", (0.0,), 1_000.0)
     assert ["backing"] == drained(queue)
 
@@ -124,7 +250,7 @@ def test_what_is_left_of_an_earlier_back_off_does_not_end_a_later_one() -> None:
     for at in (0.0, 0.5):
         queue.delete("a", at)
         queue.add("a", (at,), at)
-        queue.pop()
+        queue.pop(0.0)
         queue.add_backoff("a", at)
     queue.tick(1.0)
     assert QueueState.BACKOFF is queue.pods["a"].state
@@ -147,7 +273,11 @@ class Standing(Struct):
 
     part: QueueState
     key: tuple[float, float]
-    attempts: int = 0
+    attempted: float = -1.0
+    failures: int = 0
+    errors: int = 0
+    timed_out: bool = False
+    sits_out: bool = False
     due: float = 0.0
     requeue_on: Change = Change.NOTHING
     parked: float = 0.0
@@ -190,13 +320,18 @@ class QueueMachine(RuleBasedStateMachine):
 
     @rule()
     def the_next_goes_out(self) -> None:
-        ready = sorted((each.key, uid) for uid, each in self.model.items() if each.part is QueueState.ACTIVE)
-        assert bool(ready) == self.queue.has_active()
-        entry = self.queue.pop()
-        assert (ready[0][1] if ready else None) == (entry.uid if entry is not None else None)
-        if entry is not None:
-            self.model[entry.uid].part = QueueState.POPPED
-            self.model[entry.uid].attempts += 1
+        active = sorted((each.key, uid) for uid, each in self.model.items() if each.part is QueueState.ACTIVE)
+        early = sorted(
+            (floor(each.due), each.key, uid)
+            for uid, each in self.model.items()
+            if each.part is QueueState.BACKOFF and not each.sits_out and each.attempted < self.at
+        )
+        first = active[0][-1] if active else early[0][-1] if early else None
+        assert (first is not None) == self.queue.has_ready()
+        entry = self.queue.pop(self.at)
+        assert first == (entry.uid if entry is not None else None)
+        if first is not None:
+            self.model[first].part, self.model[first].attempted = QueueState.POPPED, self.at
 
     @precondition(lambda self: self._has(QueueState.POPPED))
     @rule(data=st.data(), woken_by=st.sampled_from([Change.POD_DELETED, Change.NODES, Change.NOTHING]))
@@ -204,14 +339,16 @@ class QueueMachine(RuleBasedStateMachine):
         standing = self.model[uid := self._some(data, QueueState.POPPED)]
         self.queue.add_unschedulable(uid, woken_by, (), self.at)
         standing.part, standing.parked, standing.requeue_on = QueueState.UNSCHEDULABLE, self.at, woken_by
-        standing.due = self.at + min(2.0 ** (standing.attempts - 1), 10.0)
+        standing.failures, standing.errors = standing.failures + (not standing.timed_out), 0
+        standing.due, standing.sits_out = self.at + min(2.0 ** max(standing.failures - 1, 0), 10.0), False
 
     @precondition(lambda self: self._has(QueueState.POPPED))
     @rule(data=st.data())
     def a_bind_fails(self, data: st.DataObject) -> None:
         standing = self.model[uid := self._some(data, QueueState.POPPED)]
         self.queue.add_backoff(uid, self.at)
-        standing.part, standing.due = QueueState.BACKOFF, self.at + min(2.0 ** (standing.attempts - 1), 10.0)
+        standing.errors, standing.sits_out = standing.errors + 1, True
+        standing.part, standing.due = QueueState.BACKOFF, self.at + min(2.0 ** (standing.errors - 1), 10.0)
 
     @rule(change=st.sampled_from([Change.POD_DELETED, Change.NODE_ADDED, Change.LOAD, Change.ANY]))
     def something_happens(self, change: Change) -> None:
@@ -243,9 +380,12 @@ class QueueMachine(RuleBasedStateMachine):
             if each.part is QueueState.BACKOFF and each.due <= self.at:
                 each.part = QueueState.ACTIVE
             elif each.part is QueueState.UNSCHEDULABLE and self.at - each.parked >= 60.0:
-                self._stir(each)
+                self._stir(each, timed_out=True)
 
-    def _stir(self, standing: Standing) -> None:
+    def _stir(self, standing: Standing, timed_out: bool = False) -> None:
+        standing.timed_out = timed_out
+        if timed_out:
+            standing.due, standing.sits_out = self.at + 10.0, False
         standing.part = QueueState.BACKOFF if standing.due > self.at else QueueState.ACTIVE
 
     @invariant()

@@ -77,6 +77,13 @@ class Domains:
             if domain != ABSENT:
                 self.total += amount
 
+    def add_rows(self, amounts: Floats) -> None:
+        """Add an amount to each row; where the count is by row, that has been done already."""
+        amounts = amounts if self.eligible is None else amounts * self.eligible
+        if not self.by_row:
+            self.counts += _sum_by_domain(self.key, amounts)
+        self.total += float(amounts[self.key.present].sum())
+
     def at_rows(self, rows: Selection) -> Floats:
         """The count in the domain of each row; rows without the label have their common count, or their own."""
         if self.by_row:
@@ -138,6 +145,12 @@ class PodCount:
         self.rows[row] += amount
         for domains in self._by_domain.values():
             domains.add(row, amount)
+
+    def add_rows(self, amounts: Floats) -> None:
+        """Add an amount to each row."""
+        self.rows += amounts
+        for domains in self._by_domain.values():
+            domains.add_rows(amounts)
 
     def by_key(self, key: TopologyKey, eligible: Bools | None = None) -> Domains:
         """Keys and masks are those of `TopologyCounts`, which outlive this."""

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Iterator, Mapping
+from collections.abc import Callable, Iterable, Iterator, Mapping
 from typing import Generic, TypeVar
 
 from msgspec import Struct
@@ -33,6 +33,14 @@ class PodSelector(Struct, frozen=True, gc=False):
 
 def matches_all(selectors: Iterable[PodSelector], namespace: str, labels: Labels) -> bool:
     return all(selector.matches(namespace, labels) for selector in selectors)
+
+
+def matcher(selectors: Iterable[PodSelector]) -> Callable[[str, Labels], bool]:
+    """`matches_all` for the labels of many pods; none of the selectors may be None."""
+    each_matches = [(each.namespaces, each.selector.matcher()) for each in selectors if each.selector is not None]
+    return lambda namespace, labels: all(
+        (namespaces is None or namespace in namespaces) and matches(labels) for namespaces, matches in each_matches
+    )
 
 
 def term_namespaces(term: PodAffinityTerm, namespace: str) -> frozenset[str]:

@@ -18,7 +18,7 @@ from trimtab.core.cluster.node_table import NodeTable
 from trimtab.core.cluster.overlay import PodDelta
 from trimtab.core.cluster.pod_table import PodTable
 from trimtab.core.cluster.topology.pod_count import IdColumn, PodCount, TopologyKey, Weigh
-from trimtab.core.cluster.topology.pod_selectors import PodSelector, matches_all, required_label
+from trimtab.core.cluster.topology.pod_selectors import PodSelector, matcher, required_label
 from trimtab.core.tables import NO_ROW, Bools, Floats
 
 T = TypeVar("T")
@@ -26,6 +26,7 @@ T = TypeVar("T")
 MAX_CELLS = 1 << 22
 MIN_COUNTS = 64
 MAX_MEMOS = 1024
+MAX_NEW_SLOTS = 256  # that are added one by one; of more, arrays of all slots are cheaper
 
 
 class TopologyCounts:
@@ -93,14 +94,17 @@ class TopologyCounts:
             key = self._keys[name] = TopologyKey(name, column, len(table))
         return key
 
-    def count_selected(self, selectors: tuple[PodSelector, ...], *, skip_terminating: bool = False) -> PodCount:
-        """Pods that match all selectors."""
+    def count_selected(
+        self, selectors: tuple[PodSelector, ...], *, skip_terminating: bool = False, later: bool = False
+    ) -> PodCount:
+        """Pods that match all selectors; `later`: they are counted when it is first refreshed."""
         weigh = partial(self._selected_label_sets, selectors)
-        return self._count((selectors, skip_terminating), "label_set", weigh, skip_terminating)
+        count = self._count((selectors, skip_terminating), "label_set", weigh, skip_terminating)
+        return count if later else self.refresh(count)
 
     def count_terms(self, factors: tuple[tuple[int, int], ...]) -> PodCount:
         """Affinity terms of placed pods, given by term id, each times its factor."""
-        return self._count(factors, "term_set", partial(self._weighted_term_sets, dict(factors)), False)
+        return self.refresh(self._count(factors, "term_set", partial(self._weighted_term_sets, dict(factors)), False))
 
     def refresh(self, count: PodCount) -> PodCount:
         """Include ids that are new since the count was last asked for."""
@@ -150,7 +154,7 @@ class TopologyCounts:
         count = self._counts.get(name)
         if count is None:
             count = self._counts[name] = PodCount(column, weigh, len(self._node_table), skip_terminating)
-        return self.refresh(count)
+        return count
 
     def _count_new_ids(self, count: PodCount) -> None:
         """Weigh new ids, and count the pods that have them."""
@@ -162,7 +166,11 @@ class TopologyCounts:
         subscribers = self._subscribers[count.column]
         for number in weights:
             subscribers.setdefault(number, []).append(count)
-        if min(weights) >= self._ids_at_reset[count.column]:
+        new_slots = self._new_slots[count.column]
+        if (
+            min(weights) >= self._ids_at_reset[count.column]
+            and sum(len(new_slots.get(each, ())) for each in weights) <= MAX_NEW_SLOTS
+        ):
             self._add_new_slots(count, weights)
         else:
             self._add_all_slots(count, weights)
@@ -180,12 +188,8 @@ class TopologyCounts:
         by_slot = self._lookup(count.column, weights)[getattr(pods, count.column)]
         found = (by_slot != 0) & (pods.row != NO_ROW)
         slots = np.flatnonzero(found & pods.not_terminating if count.skip_terminating else found)
-        rows, by_slot = pods.row[slots], by_slot[slots]
-        if not count.domains:
-            count.rows += np.bincount(rows, weights=by_slot, minlength=len(count.rows))
-            return
-        for row, weight in zip(rows.tolist(), by_slot.tolist(), strict=True):
-            count.add(row, weight)
+        added = np.bincount(pods.row[slots], weights=by_slot[slots], minlength=len(count.rows))
+        count.add_rows(added.astype(np.float64, copy=False))
 
     def _lookup(self, column: IdColumn, weights: dict[int, int]) -> Floats:
         table = np.zeros(self._id_count(column))
@@ -202,9 +206,9 @@ class TopologyCounts:
         if len(by_labels) < len(selectors):
             return {}
         pair = next(filter(None, map(required_label, by_labels)), None)
-        numbers: Sequence[int] = range(len(label_sets)) if pair is None else label_sets.with_pair.get(pair, ())
-        sets = label_sets.sets
-        return {number: 1 for number in numbers[bisect_left(numbers, known) :] if matches_all(selectors, *sets[number])}
+        numbers: Sequence[int] = range(len(label_sets)) if pair is None else label_sets.candidates(pair)
+        matches, sets = matcher(selectors), label_sets.sets
+        return {number: 1 for number in numbers[bisect_left(numbers, known) :] if matches(*sets[number])}
 
     def _weighted_term_sets(self, factors: dict[int, int], known: int) -> dict[int, int]:
         term_sets = self._pod_table.affinity_terms.term_sets

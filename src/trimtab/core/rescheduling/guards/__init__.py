@@ -34,6 +34,8 @@ GUARDS: Mapping[str, Guard] = {
     "opt-out": pods.opt_out,
     "priority": pods.priority,
     "replaceable": pods.replaceable,
+    "readable spec": pods.readable_spec,
+    "scheduler at work": pods.scheduler_at_work,
     "job": pods.job,
     "minimum age": pods.minimum_age,
     "node removal": nodes.node_removal,

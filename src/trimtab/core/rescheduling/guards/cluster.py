@@ -11,6 +11,8 @@ from trimtab.core.rescheduling.calendar import window_refusal
 from trimtab.core.rescheduling.guards.context import GuardContext
 from trimtab.core.rescheduling.settings import GUARDED_KINDS
 
+RELEASE = 0.5  # of the limit of unready nodes
+
 
 def stopped(context: GuardContext) -> str:
     """Somebody paused all moves, the ledger cannot be used, or replacements of earlier moves get no node."""
@@ -28,9 +30,11 @@ def unreadable_kinds(context: GuardContext) -> str:
 
 
 def unready_nodes(context: GuardContext) -> str:
+    """Once it has refused, it does so until no more than half of the limit are unready, lest nodes that come and go start and
+    stop moves in turn."""
     nodes, limit = context.cluster.node_table.nodes, context.settings.max_unready_nodes
-    unready = sum(not node.ready for node in nodes)
-    return f"{unready} of {len(nodes)} nodes are not ready" if unready > limit * len(nodes) else ""
+    unready, released = sum(not node.ready for node in nodes), limit * RELEASE if context.too_many_unready else limit
+    return f"{unready} of {len(nodes)} nodes are not ready" if unready > released * len(nodes) else ""
 
 
 def missing_metrics(context: GuardContext) -> str:

@@ -6,9 +6,10 @@ itself is not watched: its name is that of a ReplicaSet without the hash, which 
 
 from __future__ import annotations
 
-from collections.abc import Callable, Mapping, Sequence
+from collections.abc import Callable, Iterable, Mapping, Sequence
 from dataclasses import dataclass, field
 from functools import cached_property
+from itertools import islice
 from math import exp
 from typing import NamedTuple
 
@@ -16,11 +17,13 @@ from trimtab.core.cluster.cluster import Cluster
 from trimtab.core.model.ledger import MoveRecord, OwnerSlot
 from trimtab.core.model.objects import PodDisruptionBudget
 from trimtab.core.model.pod import TERMINAL_PHASES, Owner, Pod
+from trimtab.core.model.steps import Steps, finish
 from trimtab.core.rescheduling.settings import ReschedulingSettings
 from trimtab.core.rescheduling.strategies.interface import Suggestion
 from trimtab.core.rescheduling.strategy_record import GOOD_STANDING, Standing, standing
 
 MOVES_FADE = 6 * 3600.0  # seconds
+PODS_AT_ONCE = 10_000  # grouped in one step
 REVISION = "controller-revision-hash"  # of StatefulSets
 TEMPLATE_HASHES = ("pod-template-hash", "rollouts-pod-template-hash")  # of Deployments, and of Argo Rollouts
 
@@ -34,10 +37,10 @@ def owner_slot(pod: Pod) -> OwnerSlot:
 
 def workload_name(pod: Pod, owner: Owner) -> str:
     """Kind and name, as in messages of kubectl."""
-    hashes = (pod.labels.get(label, "") for label in TEMPLATE_HASHES)
-    stem = next((owner.name.removesuffix(f"-{each}") for each in hashes if each), owner.name)
-    if owner.kind == "ReplicaSet" and stem != owner.name:
-        return f"Deployment {stem}"
+    if owner.kind == "ReplicaSet":
+        template_hash = pod.labels.get(TEMPLATE_HASHES[0]) or pod.labels.get(TEMPLATE_HASHES[1])
+        if template_hash and owner.name.endswith(f"-{template_hash}"):
+            return f"Deployment {owner.name.removesuffix(f'-{template_hash}')}"
     return f"{owner.kind} {owner.name}"
 
 
@@ -58,14 +61,19 @@ class UnderWay(NamedTuple):
     pod: Pod | None = None
 
 
-@dataclass(slots=True)
+@dataclass
 class Workload:
-    """The pods of one workload that have not finished, their revisions, and how many of them are being moved."""
+    """The pods of one workload that have not finished, and how many of them are being moved."""
 
     name: str
     pods: list[Pod] = field(default_factory=list)
-    revisions: set[tuple[str, str]] = field(default_factory=set)  # ReplicaSet or other owner, and revision of that
     moves: int = 0
+
+    @cached_property
+    def revisions(self) -> frozenset[tuple[str, str]]:
+        """ReplicaSet or other owner, and revision of that; of few workloads anybody asks for them."""
+        owned = ((pod.owner, pod.labels) for pod in self.pods)
+        return frozenset((owner.uid, labels.get(REVISION, "")) for owner, labels in owned if owner is not None)
 
     def share(self, fraction: float) -> int:
         """Of the pods that are to stay, rounded down."""
@@ -79,7 +87,7 @@ class GuardContext:
     `holds` are the owners' pods that must not be moved again before that time; `under_way` the moves by the UID of the pod
     that leaves; `forbidden` the kinds that may not be listed, with the API server's message. `stopped` is why the process
     itself moves nothing; `evicting` is set where the pod will be evicted, whatever the settings prefer. `records` are the
-    ledger's.
+    ledger's; `scheduler_problems` say why a scheduler, by its name, would not place a replacement.
     """
 
     cluster: Cluster
@@ -91,6 +99,8 @@ class GuardContext:
     stopped: str = ""
     evicting: bool = False
     records: Sequence[MoveRecord] = ()
+    scheduler_problems: Mapping[str, str] = field(default_factory=dict)
+    too_many_unready: bool = False  # nodes, when that was last asked
 
     @cached_property
     def _standings(self) -> dict[str, Standing]:
@@ -126,9 +136,15 @@ class GuardContext:
     @cached_property
     def pods_by_namespace(self) -> Mapping[str, list[Pod]]:
         """One quick pass over all pods, and the others over few."""
+        return finish(self._by_namespace())
+
+    def _by_namespace(self) -> Steps[Mapping[str, list[Pod]]]:
         found: dict[str, list[Pod]] = {}
-        for pod in self.cluster.pods.values():
-            found.setdefault(pod.namespace, []).append(pod)
+        pods = iter(self.cluster.pods.values())
+        while some := list(islice(pods, PODS_AT_ONCE)):
+            for pod in some:
+                found.setdefault(pod.namespace, []).append(pod)
+            yield
         return found
 
     @cached_property
@@ -141,13 +157,23 @@ class GuardContext:
         assert pod.owner is not None
         found = self._workloads.get(pod.namespace)
         if found is None:
-            found = self._workloads[pod.namespace] = self._group(pod.namespace)
+            found = self._workloads[pod.namespace] = finish(self._group(pod.namespace))
         return found.get(pod.owner.uid) or Workload(workload_name(pod, pod.owner), [pod])
 
-    def _group(self, namespace: str) -> dict[str, Workload]:
+    def prepare(self, pods: Iterable[Pod]) -> Steps[None]:
+        """Groups in short steps what would be grouped at once when a guard asks for the workloads of these pods."""
+        if "pods_by_namespace" not in self.__dict__:
+            self.__dict__["pods_by_namespace"] = yield from self._by_namespace()
+        for namespace in dict.fromkeys(pod.namespace for pod in pods if pod.owner is not None):
+            if namespace not in self._workloads:
+                self._workloads[namespace] = yield from self._group(namespace)
+
+    def _group(self, namespace: str) -> Steps[dict[str, Workload]]:
         by_name: dict[str, Workload] = {}
         by_owner: dict[str, Workload] = {}
-        for pod in self.pods_by_namespace.get(namespace, ()):
+        for number, pod in enumerate(self.pods_by_namespace.get(namespace, ()), 1):
+            if not number % PODS_AT_ONCE:
+                yield
             owner = pod.owner
             if owner is not None and pod.phase not in TERMINAL_PHASES:
                 workload = by_owner.get(owner.uid)
@@ -155,10 +181,10 @@ class GuardContext:
                     name = workload_name(pod, owner)
                     workload = by_owner[owner.uid] = by_name.setdefault(name, Workload(name))
                 workload.pods.append(pod)
-                workload.revisions.add((owner.uid, pod.labels.get(REVISION, "")))
         for each in self.under_way.values():
             if each.slot[1] in by_owner:
                 by_owner[each.slot[1]].moves += 1
+        yield
         return by_owner
 
     @cached_property

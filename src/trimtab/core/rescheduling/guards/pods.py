@@ -88,6 +88,17 @@ def replaceable(context: GuardContext, pod: Pod) -> str:
     return f"a pod of a {pod.owner.kind} belongs to its node" if pod.owner.kind in NODE_BOUND else ""
 
 
+def readable_spec(context: GuardContext, pod: Pod) -> str:
+    """A replacement with the same spec would not be scheduled."""
+    error = pod.spec_error or pod.spec.error
+    return f"a replacement could not be scheduled: {error}" if error else ""
+
+
+def scheduler_at_work(context: GuardContext, pod: Pod) -> str:
+    """Without its scheduler the pod would leave, and its replacement would stay without a node."""
+    return context.scheduler_problems.get(pod.scheduler_name, "")
+
+
 def job(context: GuardContext, pod: Pod) -> str:
     """A Job's pod would begin its work again."""
     is_job = pod.owner is not None and pod.owner.kind == "Job"

@@ -163,7 +163,7 @@ class DeschedulerLowNodeUtilization:
         """The pod tolerates all taints of some target; with `nodeFit` it fits on some other node, too."""
         nodes = context.cluster.view.nodes
         taints = {nodes[int(row)].taints for row in targets}
-        rehearsal = Rehearsal(context.cluster, context.profile_of)
+        rehearsal = Rehearsal(context.cluster.fork(), context.profile_of)
 
         def may_evict(pod: Pod) -> bool:
             if not any(all(tolerated(each, pod.spec.tolerations) for each in every) for every in taints):

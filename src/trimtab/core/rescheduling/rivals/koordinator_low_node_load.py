@@ -19,7 +19,6 @@ import numpy as np
 
 from trimtab.core.framework.interface import ALL_ROWS
 from trimtab.core.framework.profile import plugin_name
-from trimtab.core.load.history import FIVE_MINUTES
 from trimtab.core.model.duration import HOUR
 from trimtab.core.model.pod import Pod
 from trimtab.core.model.resources import CPU, MEMORY
@@ -197,9 +196,12 @@ class KoordinatorLowNodeLoad:
 
 
 def five_minutes(context: StrategyContext, snapshots: Any) -> Floats:
-    """The average of the last five minutes of each row, from the snapshots of the two buckets that they overlap."""
+    """The average of the last five minutes of each row, from the snapshots of the two buckets that they overlap.
+
+    By samples and not by the clock: one that comes every five minutes is their average, and the newest is all of it.
+    """
     recent = context.load.times.recent
-    share = 1.0 if len(recent) < 2 else context.now % FIVE_MINUTES / FIVE_MINUTES
+    share = 1.0 if len(recent) < 2 else context.load.newest_share
     newest, before = snapshots[:, 0], snapshots[:, min(1, len(recent) - 1)]
     return np.asarray(share * newest + (1 - share) * before, dtype=np.float64)
 

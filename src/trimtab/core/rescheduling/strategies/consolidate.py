@@ -27,6 +27,7 @@ class Consolidate:
     """A node is emptied only if every pod on it may be moved, but for those that belong to the node."""
 
     name: ClassVar[str] = "Consolidate"
+    reads_snapshots: ClassVar[bool] = True
 
     threshold: float = setting(
         30.0, "30 unless set: percent of its limits that a node has used in no snapshot, to be cold", **PERCENTAGE
@@ -73,7 +74,7 @@ class Packing:
 
     def __init__(self, context: StrategyContext, highest: float) -> None:
         self._context, self._highest = context, highest
-        self._rehearsal = Rehearsal(context.cluster, context.profile_of)
+        self._rehearsal = Rehearsal(context.cluster.fork(), context.profile_of)
         view, load = context.cluster.view, context.load
         self._usage: Floats = load.usage.astype(np.float64)
         self._allowed: Bools = ~view.unschedulable

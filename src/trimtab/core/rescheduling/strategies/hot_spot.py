@@ -31,6 +31,7 @@ class HotSpot:
     """Usage is compared to the limits; nodes without a trusted sample are left alone."""
 
     name: ClassVar[str] = "HotSpot"
+    reads_snapshots: ClassVar[bool] = True
 
     hits: int = setting(
         3, "3 unless set: for how many snapshots of five minutes a node must have been hot", between=(1, 6)

@@ -80,6 +80,13 @@ class Strategy(Protocol):
 
 
 @runtime_checkable
+class ReadsSnapshots(Protocol):
+    """A strategy that reads usage by snapshot before it suggests anything: that is computed first, in short steps."""
+
+    reads_snapshots: ClassVar[bool]
+
+
+@runtime_checkable
 class AvoidsTargets(Protocol):
     """A strategy that knows nodes to which no pod should be moved, whoever suggests it."""
 

@@ -19,6 +19,7 @@ class PodCountBalancing:
     """A few pods at a time go to nodes below the mean: those that use least, because the number is all that matters."""
 
     name: ClassVar[str] = "PodCountBalancing"
+    reads_snapshots: ClassVar[bool] = True
 
     threshold: int = setting(
         20, "20 unless set: the difference in pods between two nodes above which pods should leave", between=(1, INT32)

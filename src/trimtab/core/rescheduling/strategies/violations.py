@@ -57,7 +57,7 @@ class Violations:
     def _leaving(self) -> Iterator[Pod]:
         pods = placed_pods(self._context)
         violating = self._violating(pods)
-        rehearsal = Rehearsal(self._context.cluster, self._context.profile_of)
+        rehearsal = Rehearsal(self._context.cluster.fork(), self._context.profile_of)
         for pod in pods:
             if pod.uid in violating and self._still(rehearsal, pod) and (target := _better_node(rehearsal, pod)):
                 rehearsal.move(pod, target)

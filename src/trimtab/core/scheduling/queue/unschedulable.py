@@ -15,12 +15,14 @@ from collections.abc import Callable, Hashable, Iterable, Iterator
 from itertools import takewhile
 from typing import Any, NamedTuple, Protocol
 
+from msgspec import Struct
+
 Key = tuple[float, ...]
 MayHelp = Callable[[str, tuple[str, ...]], bool]  # a pod's UID, and the plugins that rejected it last
 MAX_STALE = 16  # entries that may be stale in a group's heaps, beyond as many as it has pods
 
 
-class Equivalence(NamedTuple):
+class Equivalence(Struct, frozen=True, gc=False):
     """Pods of equal `pods` get equal answers from every plugin; of equal `hints`, from those that filter node by node."""
 
     pods: Hashable
@@ -49,8 +51,8 @@ class WakeCondition(NamedTuple):
 class EquivalentPods:
     """A group. Heaps with lazy removal: an entry counts only while its stamp is the one in `members`."""
 
-    def __init__(self, condition: WakeCondition) -> None:
-        self.condition = condition
+    def __init__(self, condition: WakeCondition, equivalence: Equivalence) -> None:
+        self.condition, self.equivalence = condition, equivalence
         self.members: dict[str, int] = {}
         self.ready: list[tuple[Key, str, int]] = []
         self.backing_off: list[tuple[float, str, int, Key]] = []
@@ -83,7 +85,7 @@ class EquivalentPods:
         heapq.heapify(self.backing_off)
 
     def copy(self) -> EquivalentPods:
-        copied = EquivalentPods(self.condition)
+        copied = EquivalentPods(self.condition, self.equivalence)
         copied.members, copied.ready, copied.backing_off = (
             self.members.copy(),
             self.ready.copy(),
@@ -107,10 +109,11 @@ class UnschedulablePods:
         )
         group = self.groups.get(equivalents)
         if group is None:
-            group = self.groups[equivalents] = EquivalentPods(condition)
+            group = self.groups[equivalents] = EquivalentPods(condition, entry.equivalence)
         elif group.condition != condition:
             self._leave_bucket(group.condition, equivalents)
-            group.condition = condition
+            group.condition, group.equivalence = condition, entry.equivalence
+        entry.equivalence = group.equivalence  # they are equal, and one takes less memory
         self.buckets.setdefault(condition, {})[equivalents] = None
         group.add(entry)
         self.since[entry.uid] = now

@@ -1,0 +1,1 @@
+"""Tests of more than a minute, run by `make soak`."""
