@@ -41,12 +41,12 @@ help: ## list the targets
 demo: $(RUNTIME) ## run a simulated cluster in the terminal; no Kubernetes needed
 	@.venv/bin/python -m trimtab demo $(ARGS)
 
-# pytest exits with 5 if ARGS selects no test of this half. Live tests that fail are run once more, alone.
+# pytest exits with 5 if ARGS selects no test of this half. Tests that fail are run once more, alone.
 # The builder exits with 3 if Go or its modules are not available: live tests are then skipped, except in CI.
 test: $(DEV) ## run all tests, the live ones on a real control plane
 	@$(PY) tools/controlplane/build.py >/dev/null || { code=$$?; [ $$code -eq 3 ] && [ -z "$$CI" ] || exit $$code; }
 	@$(PY) -m tools.browser >/dev/null
-	@$(PY) -m pytest -q -n 2 -m "not live and not soak" $(ARGS) $(if $(ARGS),|| [ $$? -eq 5 ])
+	@$(PY) -m tools.retry_failed -q -n 2 -m "not live and not soak" $(ARGS) $(if $(ARGS),|| [ $$? -eq 5 ])
 	@$(PY) -m tools.retry_failed -q -n 4 --dist loadfile --no-loadscope-reorder -m "live and not soak" $(ARGS) $(if $(ARGS),|| [ $$? -eq 5 ])
 
 soak: $(DEV) ## run the tests that take minutes each, such as outages of five minutes

@@ -2,9 +2,10 @@
 
     python -m tools.retry_failed -n 4 -m live      every argument is pytest's
 
-Live tests share two cores with dozens of servers, so one in a thousand fails for want of time. A test that fails twice fails
-the run, and so does one that is skipped the second time. One that passes alone is reported as flaky, below the complete
-report of its failure. Nothing is run again where more than `MOST` tests failed: that is no coincidence.
+Tests that wait for servers share two cores with dozens of them, so one in a thousand fails for want of time. A test that
+fails twice fails the run, and so does one that is skipped the second time. One that passes alone is reported as flaky, below
+the complete report of its failure. Nothing is run again where more than `MOST` tests failed: that is no coincidence. What
+hypothesis found fails again: it repeats its examples, in CI by derandomizing and elsewhere from its database.
 """
 
 import subprocess

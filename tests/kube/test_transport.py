@@ -40,6 +40,13 @@ async def speaking(behave: Behaviour, **more: Any) -> AsyncIterator[tuple[FaultS
         yield server, transport
 
 
+async def arrived(server: FaultServer) -> None:
+    """Wait until the server has received a request."""
+    async with asyncio.timeout(30.0):
+        while not server.received:
+            await asyncio.sleep(0.01)
+
+
 async def test_a_request_arrives_as_it_was_built() -> None:
     """Method, path, query, body, type, token and encoding are those of the request."""
     async with speaking(lambda received: received.respond(201, b"done", "X-Y: z")) as (server, transport):
@@ -99,8 +106,8 @@ async def test_a_connection_that_the_server_closes_is_not_used_again() -> None:
 async def test_a_full_pool_is_not_waited_for_without_end() -> None:
     """A request that found no connection in time has certainly not been sent."""
     async with speaking(_never, connections=1) as (server, transport):
-        first = asyncio.create_task(transport.send(POST, 1.0))
-        await asyncio.sleep(0.05)
+        first = asyncio.create_task(transport.send(POST, 2.0))
+        await arrived(server)
         with pytest.raises(Unreachable) as failure:
             await transport.send(POST, 0.1)
         assert failure.value.sent is False
@@ -117,9 +124,9 @@ async def test_a_cancelled_request_leaves_no_stray_answer() -> None:
         await asyncio.sleep(0.1 if received.body == b"first" else 0.0)
         received.respond(200, b"to " + received.body)
 
-    async with speaking(late, connections=1) as (_, transport):
+    async with speaking(late, connections=1) as (server, transport):
         first = asyncio.create_task(transport.send(Request("POST", "/", b"first", JSON), 5.0))
-        await asyncio.sleep(0.05)
+        await arrived(server)
         first.cancel()
         second = await transport.send(Request("POST", "/", b"second", JSON), 5.0)
         assert b"to second" == second.body
@@ -129,13 +136,32 @@ async def test_a_cancelled_request_leaves_no_stray_answer() -> None:
 
 async def test_closing_ends_what_is_under_way() -> None:
     """After close nothing stays open, and pending requests end with an unknown outcome."""
-    async with speaking(_never) as (_, transport):
+    async with speaking(_never) as (server, transport):
         waiting = asyncio.create_task(transport.send(POST, 60.0))
-        await asyncio.sleep(0.05)
+        await arrived(server)
         await transport.close()
         with pytest.raises(Unreachable) as failure:
             await waiting
     assert failure.value.sent is True
+
+
+async def test_closing_ends_a_connection_that_is_not_yet_there(monkeypatch: pytest.MonkeyPatch) -> None:
+    """A request whose server's address is still looked up ends with Unreachable too, and a cancelled one as cancelled."""
+
+    async def never(*arguments: object, **more: object) -> None:
+        await asyncio.sleep(60)
+
+    async with speaking(_never) as (server, transport):
+        monkeypatch.setattr(asyncio.get_running_loop(), "getaddrinfo", never)
+        waiting, cancelled = (asyncio.create_task(transport.send(GET, 60.0)) for _ in range(2))
+        await asyncio.sleep(0.05)
+        cancelled.cancel()
+        await transport.close()
+        with pytest.raises(Unreachable, match="closed"):
+            await waiting
+        with pytest.raises(asyncio.CancelledError):
+            await cancelled
+    assert [] == server.received
 
 
 async def test_nobody_listens() -> None:
@@ -202,7 +228,7 @@ async def test_a_lost_answer_leaves_it_open(behave: Behaviour) -> None:
     """After the request went out, a cut, half a response, no response and garbage all leave open whether it took effect."""
     async with speaking(behave) as (server, transport):
         with pytest.raises(Unreachable) as failure:
-            await transport.send(POST, 0.3)
+            await transport.send(POST, 3.0)
     assert failure.value.sent is True
     assert 1 == len(server.received)
 

@@ -71,6 +71,12 @@ def translate_errors() -> Iterator[None]:
         raise IdleTimeout(_message(error), sent=True) from None
     except (aiohttp.ClientError, OSError) as error:
         raise Unreachable(_message(error), sent=True) from None
+    except asyncio.CancelledError:
+        task = asyncio.current_task()
+        if task is None or task.cancelling():
+            raise
+        # aiohttp cancels look-ups and handshakes of a session that is closed; nobody cancelled the caller.
+        raise Unreachable("the transport was closed", sent=True) from None
 
 
 def connect_error(place: str, error: OSError) -> Unreachable:
