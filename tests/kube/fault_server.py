@@ -42,6 +42,28 @@ class ReceivedRequest:
 Behaviour = Callable[[ReceivedRequest], Awaitable[None] | None]
 
 
+async def cut(received: ReceivedRequest) -> None:
+    """Close the connection without an answer."""
+    received.reply.close()
+
+
+async def half(received: ReceivedRequest) -> None:
+    """Close it in the middle of the answer."""
+    received.reply.write(b"HTTP/1.1 201 Created\r\nContent-Length: 10\r\n\r\nhalf")
+    received.reply.close()
+
+
+async def never(received: ReceivedRequest) -> None:
+    """Keep it open, and answer nothing."""
+    await asyncio.sleep(60)
+
+
+async def nonsense(received: ReceivedRequest) -> None:
+    """Answer what is not HTTP."""
+    received.reply.write(b"\x15\x03 what is this\r\n\r\n")
+    received.reply.close()
+
+
 @dataclass
 class FaultServer:
     """The server's address, and the requests it has received."""
@@ -50,6 +72,7 @@ class FaultServer:
     received: list[ReceivedRequest] = field(default_factory=list)
     connections: int = 0
     secure: bool = False
+    first_received: asyncio.Event = field(default_factory=asyncio.Event)
 
     def credentials(self, user: UserConfig | None = None, **cluster: str) -> Credentials:
         """Credentials for this server."""
@@ -83,6 +106,7 @@ async def serving(behave: Behaviour, tls: ssl.SSLContext | None = None) -> Async
         try:
             while not writer.is_closing() and (received := await _read(reader, number, writer)) is not None:
                 server.received.append(received)
+                server.first_received.set()
                 if (waiting := behave(received)) is not None:
                     await waiting
         except (ConnectionError, asyncio.CancelledError):

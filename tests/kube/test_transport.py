@@ -14,7 +14,7 @@ from typing import Any
 import pytest
 
 from tests.kube import certificates
-from tests.kube.fault_server import Behaviour, FaultServer, ReceivedRequest, serving
+from tests.kube.fault_server import Behaviour, FaultServer, ReceivedRequest, cut, half, never, nonsense, serving
 from trimtab.kube.credentials import Credentials
 from trimtab.kube.credentials.auth import AuthState
 from trimtab.kube.credentials.kubeconfig import ClusterConfig, UserConfig
@@ -38,13 +38,6 @@ def each_way(request: pytest.FixtureRequest, monkeypatch: pytest.MonkeyPatch) ->
 async def speaking(behave: Behaviour, **more: Any) -> AsyncIterator[tuple[FaultServer, AiohttpTransport]]:
     async with serving(behave) as server, Way(server.credentials(), **more) as transport:
         yield server, transport
-
-
-async def arrived(server: FaultServer) -> None:
-    """Wait until the server has received a request."""
-    async with asyncio.timeout(30.0):
-        while not server.received:  # noqa: ASYNC110 (the server has no event for it)
-            await asyncio.sleep(0.01)
 
 
 async def test_a_request_arrives_as_it_was_built() -> None:
@@ -105,9 +98,9 @@ async def test_a_connection_that_the_server_closes_is_not_used_again() -> None:
 
 async def test_a_full_pool_is_not_waited_for_without_end() -> None:
     """A request that found no connection in time has certainly not been sent."""
-    async with speaking(_never, connections=1) as (server, transport):
+    async with speaking(never, connections=1) as (server, transport):
         first = asyncio.create_task(transport.send(POST, 2.0))
-        await arrived(server)
+        await server.first_received.wait()
         with pytest.raises(Unreachable) as failure:
             await transport.send(POST, 0.1)
         assert failure.value.sent is False
@@ -126,7 +119,7 @@ async def test_a_cancelled_request_leaves_no_stray_answer() -> None:
 
     async with speaking(late, connections=1) as (server, transport):
         first = asyncio.create_task(transport.send(Request("POST", "/", b"first", JSON), 5.0))
-        await arrived(server)
+        await server.first_received.wait()
         first.cancel()
         second = await transport.send(Request("POST", "/", b"second", JSON), 5.0)
         assert b"to second" == second.body
@@ -136,9 +129,9 @@ async def test_a_cancelled_request_leaves_no_stray_answer() -> None:
 
 async def test_closing_ends_what_is_under_way() -> None:
     """After close nothing stays open, and pending requests end with an unknown outcome."""
-    async with speaking(_never) as (server, transport):
+    async with speaking(never) as (server, transport):
         waiting = asyncio.create_task(transport.send(POST, 60.0))
-        await arrived(server)
+        await server.first_received.wait()
         await transport.close()
         with pytest.raises(Unreachable) as failure:
             await waiting
@@ -148,11 +141,11 @@ async def test_closing_ends_what_is_under_way() -> None:
 async def test_closing_ends_a_connection_that_is_not_yet_there(monkeypatch: pytest.MonkeyPatch) -> None:
     """A request whose server's address is still looked up ends with Unreachable too, and a cancelled one as cancelled."""
 
-    async def never(*arguments: object, **more: object) -> None:
+    async def no_answer(*arguments: object, **more: object) -> None:
         await asyncio.sleep(60)
 
-    async with speaking(_never) as (server, transport):
-        monkeypatch.setattr(asyncio.get_running_loop(), "getaddrinfo", never)
+    async with speaking(never) as (server, transport):
+        monkeypatch.setattr(asyncio.get_running_loop(), "getaddrinfo", no_answer)
         waiting, cancelled = (asyncio.create_task(transport.send(GET, 60.0)) for _ in range(2))
         await asyncio.sleep(0.05)
         cancelled.cancel()
@@ -205,25 +198,7 @@ def _base64(data: bytes) -> str:
     return base64.b64encode(data).decode()
 
 
-async def _cut(received: ReceivedRequest) -> None:
-    received.reply.close()
-
-
-async def _half(received: ReceivedRequest) -> None:
-    received.reply.write(b"HTTP/1.1 201 Created\r\nContent-Length: 10\r\n\r\nhalf")
-    received.reply.close()
-
-
-async def _never(received: ReceivedRequest) -> None:
-    await asyncio.sleep(60)
-
-
-async def _nonsense(received: ReceivedRequest) -> None:
-    received.reply.write(b"\x15\x03 what is this\r\n\r\n")
-    received.reply.close()
-
-
-@pytest.mark.parametrize("behave", [_cut, _half, _never, _nonsense])
+@pytest.mark.parametrize("behave", [cut, half, never, nonsense])
 async def test_a_lost_answer_leaves_it_open(behave: Behaviour) -> None:
     """After the request went out, a cut, half a response, no response and garbage all leave open whether it took effect."""
     async with speaking(behave) as (server, transport):
@@ -328,7 +303,7 @@ async def test_credentials_that_no_header_can_hold() -> None:
 async def test_secrets_are_in_no_log_and_no_error(caplog: pytest.LogCaptureFixture) -> None:
     """At the highest verbosity, neither logs nor failures show the token."""
     caplog.set_level(logging.DEBUG)
-    async with speaking(_cut) as (server, transport):
+    async with speaking(cut) as (server, transport):
         with pytest.raises(Unreachable) as failure:
             await transport.send(POST, 5.0)
     assert "canary-token" in server.received[0].headers["authorization"]
