@@ -46,7 +46,7 @@ def test_pinned_dependencies() -> None:
 @pytest.mark.parametrize(
     ("check", "target", "words"),
     [
-        ("CI-Tests", "test", "pytest"),
+        ("CI-Tests", "test", "tools.retry_failed"),
         ("SAST", "check", "ruff check"),
         ("Vulnerabilities", "audit", "tools.audit"),
         ("SBOM", "sbom", "tools.image sbom"),
