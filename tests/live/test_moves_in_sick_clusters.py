@@ -312,8 +312,8 @@ def test_pods_that_never_leave_or_never_become_ready(cluster: MeteredCluster, ho
 @pytest.mark.soak
 @pytest.mark.timeout(1200)
 def test_stuck_moves_are_given_up(cluster: MeteredCluster, hot: int) -> None:
-    """Five minutes after its eviction for the pod that never leaves, ten minutes after it got a node for the replacement that
-    never becomes ready. Both are counted as failed, and say why."""
+    """Ten minutes after replacements got a node that never starts them, whether or not the old pod has left. Both moves are
+    counted as failed, and say why."""
     with stuck_moves(cluster, hot) as process:
         open_nodes(cluster)  # no further moves
         trimtab_process.wait_for(lambda: len(ended(cluster, "failed")) == 2, 900, "two moves given up", process)
@@ -322,6 +322,6 @@ def test_stuck_moves_are_given_up(cluster: MeteredCluster, hot: int) -> None:
             each for each in page.families["trimtab_moves_total"].samples if each.labels.get("state") == "failed"
         ]
         assert 2.0 == sum(each.value for each in counted if each.name == "trimtab_moves_total")
-    took = {each["message"]: each["ended"] - each["at"] for each in ended(cluster, "failed")}
-    assert 300 <= took["it did not terminate in time"] < 360
-    assert 600 <= took["its replacement was not ready in time"] < 700
+    failed = ended(cluster, "failed")
+    assert {"its replacement was not ready in time"} == {each["message"] for each in failed}
+    assert all(600 <= each["ended"] - each["at"] < 700 for each in failed)
