@@ -66,15 +66,13 @@ def test_the_api_server_crashes_at_size() -> None:
     with Rig(controlplane_or_skip()) as rig:
         trimtab_process.install(rig, "rbac.yaml")
         rig.admin.create_many(node(f"node-{i}", cpu="32", memory="64Gi") for i in range(5_000))
+        rig.admin.create_many(pod(f"pod-{i}", scheduler=trimtab_process.SCHEDULER) for i in range(50_000))
         unlimited = {"qps": 5_000, "burst": 10_000}
         trimtab = trimtab_process.start(rig, profiles=[trimtab_process.WITHOUT_OPTIONAL], clientConnection=unlimited)
         try:
-            trimtab_process.wait_for(lambda: trimtab_process.is_ready(trimtab), 60, "ready", trimtab)
-            rig.admin.create_many(pod(f"pod-{i}", scheduler=trimtab_process.SCHEDULER) for i in range(25_000))
+            trimtab_process.wait_for(lambda: trimtab_process.is_ready(trimtab), 90, "ready", trimtab)
             trimtab_process.wait_for(lambda: _bound(trimtab) >= 25_000, 300, "half are bound", trimtab)
-            steady = _resident(trimtab)
-            rig.admin.create_many(pod(f"late-{i}", scheduler=trimtab_process.SCHEDULER) for i in range(25_000))
-            before = _bound(trimtab)
+            steady, before = _resident(trimtab), _bound(trimtab)
             rig.kill_apiserver()
             assert before < 50_000, "the outage came too late to disturb anything"
             rig.start_apiserver()

@@ -10,7 +10,7 @@
 
 Everything runs on one event loop, the decision loop, except for what must go on while that is busy, each on a thread of its
 own: the lease (`lease_thread.py`), the pages (`serving.py`), the watchdog (`watchdog.py`) and the log (`log_writer.py`).
-Values pass between them by `call_soon_threadsafe`, and health checks read single attributes; nothing else is shared.
+Values pass between them by `call_soon_threadsafe`; health checks and the fence of writes read single attributes.
 
 Which controllers run is a value, a tuple of `ControllerSpec`; each adds what it needs. Sources are polled on a standby, too,
 so that it knows the load when it becomes the leader.
