@@ -1,17 +1,21 @@
 """What a plan costs at 5,000 nodes and 100,000 pods: its time, its longest step, its memory, and what pods notice of it.
 
 `python -m bench.plan_cost` prints the table. The cluster has the snapshots of a week, in which half of the workloads were
-created, and 50 nodes are hot. Decisions are
-timed from the arrival of a pod to the turn that places it, on one engine, while a plan is being made and while none is: for
-pods that arrive between two steps of the plan, and for those that arrive as one begins, which have to wait for it.
+created, and 50 nodes are hot. Decisions are timed from the arrival of a pod to the turn that places it, while a plan is being
+made and while none is: with the plan made by another process, as the shipped manifests run it, by wall clock; and with both
+on one engine, by CPU time, for pods that arrive between two steps of the plan and for those that arrive as one begins, which
+have to wait for it.
 """
 
 from __future__ import annotations
 
 import gc
+import multiprocessing
 import time
-from collections.abc import Iterator
+from collections.abc import Callable, Iterator
+from contextlib import contextmanager
 from inspect import isgenerator
+from multiprocessing.synchronize import Event
 from pathlib import Path
 from typing import NamedTuple
 
@@ -130,8 +134,8 @@ class Scene:
         plan = next(each for each in outputs if isinstance(each, Plan))
         return PlanCost(plan, steps, _resident(peak=True) - before)
 
-    def decisions(self, *, planning: bool) -> Floats:
-        """CPU seconds to the end of the turn that places each pod: from its arrival after a step, and from before it."""
+    def decisions(self, *, planning: bool = False, clock: Callable[[], float] = time.process_time) -> Floats:
+        """Seconds to the end of the turn that places each pod: from its arrival after a step, and from before it."""
         engine, spent = self.engine.fork(), []
         controller = engine.controller(Rescheduling)
         arriving = [
@@ -141,23 +145,48 @@ class Scene:
         engine.handle(Turn(DECISIONS_PER_TURN, self.now))  # fills the caches
         gc.collect()
         for number, pod in enumerate(arriving):
-            started = time.process_time()
+            started = clock()
             if planning and not controller.has_work():
                 controller._next_plan = 0.0
                 engine.handle(Tick(self.now))
             else:
                 engine.handle(Turn(DECISIONS_PER_TURN, self.now))  # a step of the plan, if there is one
-            arrived = time.process_time()
+            arrived = clock()
             engine.handle(PodUpserted(replace(pod, version=10**6 + number), self.now))
             bind = None
             while bind is None:
                 outputs = engine.handle(Turn(DECISIONS_PER_TURN, self.now))
                 bind = next((each for each in outputs if isinstance(each, Bind)), None)
-            decided = time.process_time()
+            decided = clock()
             spent.append((decided - arrived, decided - started))
             engine.handle(BindDone(pod.uid, bind.node, self.now))
             engine.handle(PodUpserted(replace(pod, node=bind.node, version=2 * 10**6 + number), self.now))
         return np.array(spent).T
+
+
+@contextmanager
+def planned_elsewhere() -> Iterator[None]:
+    """Another process, which shares no memory with this one, makes one plan after the other meanwhile."""
+    context = multiprocessing.get_context("spawn")
+    begun = context.Event()
+    process = context.Process(target=_plan_for_ever, args=(begun,), daemon=True)
+    process.start()
+    try:
+        if not begun.wait(300):
+            raise RuntimeError("the other process has made no plan within 300 s")
+        yield
+        if not process.is_alive():
+            raise RuntimeError("the process that makes plans has ended: nothing was measured beside it")
+    finally:
+        process.kill()
+        process.join()
+
+
+def _plan_for_ever(begun: Event) -> None:
+    scene = Scene()
+    while True:
+        scene.plan()
+        begun.set()
 
 
 def _workload(number: int) -> int:
@@ -202,13 +231,21 @@ def costs() -> list[tuple[str, ...]]:
         *_longest(cost.steps),
         ("memory at most", f"{cost.added:.0f} MiB more", "1024 MiB"),
     ]
-    without, during = (scene.decisions(planning=each) * 1e3 for each in (False, True))
+    alone = scene.decisions(clock=time.perf_counter)
+    with planned_elsewhere():
+        beside = scene.decisions(clock=time.perf_counter)
+    rows += _compared(alone[0], beside[0], "while another process plans")
+    without, during = (scene.decisions(planning=each) for each in (False, True))
     for number, arrival in enumerate(("between two steps", "as a step begins")):
-        for quantile in (0.5, 0.99):
-            alone, beside = (float(np.quantile(each[number], quantile)) for each in (without, during))
-            figures = f"{beside:.2f} ms, without a plan {alone:.2f} ms: {beside / alone:.2f}x"
-            rows.append((f"p{quantile * 100:.0f} for a pod that arrives {arrival}", figures, "1x"))
+        rows += _compared(without[number], during[number], arrival)
     return rows
+
+
+def _compared(without: Floats, during: Floats, arrival: str) -> Iterator[tuple[str, ...]]:
+    for quantile in (0.5, 0.99):
+        alone, beside = (float(np.quantile(each, quantile)) * 1e3 for each in (without, during))
+        figures = f"{beside:.2f} ms, without a plan {alone:.2f} ms: {beside / alone:.2f}x"
+        yield f"p{quantile * 100:.0f} for a pod that arrives {arrival}", figures, "1x"
 
 
 def _longest(steps: list[Step]) -> Iterator[tuple[str, ...]]:
