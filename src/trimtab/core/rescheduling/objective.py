@@ -3,7 +3,8 @@
     penalty of a node = sum over snapshots of weight * f(highest of its resources, relative to their limits)
 
 Snapshots are of the whole cluster (`load.snapshots`), so pods that peak together count together, and those that take turns
-do not. Recent snapshots count most, and the newest of them more than the others. `f` rises steeply right below the limit, so
+do not. Recent snapshots count most, and the newest of them more than the others; the past counts less where the cluster had
+room all week, because a later move can make up for whatever happens again. `f` rises steeply right below the limit, so
 that a node that stays a little above it is worth a move; it is convex above, so that relief goes first to where it is needed
 most and no node is sacrificed; far below it still prefers an even load, a little.
 """
@@ -32,6 +33,9 @@ MOST_OF_CPU = 0.95  # of a target, whatever its limit
 RAMP_FROM, RAMP_WIDTH = 0.78, 0.02
 LINEAR, QUADRATIC, EVENNESS = 3.0, 40.0, 0.1
 RECENT_WEIGHT, HOURLY_WEIGHT, DECAY = 68.0, 136.0, 0.5
+WITH_ROOM = 2.0, 0.25  # what these weights are multiplied by where the whole cluster has room
+ROOM_BELOW, NO_ROOM_ABOVE = 0.64, 0.70  # the highest mean load of all nodes
+HOURS_TO_KNOW = 72  # hourly snapshots without which nobody knows how full the cluster gets
 BY_SNAPSHOTS = BySnapshots()
 
 
@@ -46,16 +50,27 @@ def penalties(load: Array, weights: Array) -> Array:
     return np.asarray(cost @ weights)
 
 
-def snapshot_weights(recent: int, hourly: int, newest: float = 1.0) -> Array:
+def snapshot_weights(recent: int, hourly: int, newest: float = 1.0, room: float = 0.0) -> Array:
     """By snapshot: recent ones decay, the newest first; each of the hourly ones counts alike.
 
     `newest` is the share of its samples that the newest one has so far: the first of ten is no five minutes of load.
+    `room` is that of the whole cluster, from 0 to 1 (`room_below`).
     """
     decaying = np.exp(-DECAY * np.arange(recent))
     decaying[:1] *= newest
+    of_recent, of_hourly = (1 + room * (factor - 1) for factor in WITH_ROOM)
     return np.concatenate(
-        [RECENT_WEIGHT * decaying / max(decaying.sum(), 1.0), np.full(hourly, HOURLY_WEIGHT / HOURLY)]
+        [
+            of_recent * RECENT_WEIGHT * decaying / max(decaying.sum(), 1.0),
+            np.full(hourly, of_hourly * HOURLY_WEIGHT / HOURLY),
+        ]
     ).astype(np.float32)
+
+
+def room_below(peak: float) -> float:
+    """1 for a cluster whose mean load stayed so low that a node which gets hot can always be relieved, 0 for one that was
+    nearly full; `peak` is the highest mean load, scaled to `LIMIT`."""
+    return min(max((NO_ROOM_ABOVE - peak) / (NO_ROOM_ABOVE - ROOM_BELOW), 0.0), 1.0)
 
 
 class PodLoad(NamedTuple):
@@ -93,6 +108,8 @@ class NodeLoad:
         """Computes in short steps what would be computed at once when it is first asked for."""
         if "_filled" not in self.__dict__:
             self._filled = yield from self._fill()
+        _ = self.room
+        yield
         _ = self._pods
         yield
         if "usage" not in self.__dict__:
@@ -114,8 +131,21 @@ class NodeLoad:
     @cached_property
     def _snapshots(self) -> Snapshots:
         times = self.times
-        weights = snapshot_weights(len(times.recent), len(times.hourly), self.newest_share)
+        weights = snapshot_weights(len(times.recent), len(times.hourly), self.newest_share, self.room)
         return Snapshots(times, {name: lines.T for name, lines in self._filled.items()}, weights)
+
+    @cached_property
+    def room(self) -> float:
+        """Of the whole cluster, by its fullest resource at the fullest of all snapshots; none before three days are known."""
+        if len(self.times.hourly) < HOURS_TO_KNOW:
+            return 0.0
+        shares = [LIMIT / self.limits[name] * self._share_used(name) for name in self.resources]
+        return room_below(max(shares, default=0.0))
+
+    def _share_used(self, name: str) -> float:
+        """Of what all nodes have, by these pods, at the snapshot at which they used most."""
+        usable = float(np.nansum(self.cluster.view.usable(name)))
+        return float(self._filled[name].sum(axis=1).max(initial=0.0)) / usable if usable > 0 else 0.0
 
     @property
     def newest_share(self) -> float:
