@@ -45,7 +45,7 @@ demo: $(RUNTIME) ## run a simulated cluster in the terminal; no Kubernetes neede
 # The builder exits with 3 if Go or its modules are not available: live tests are then skipped, except in CI.
 test: $(DEV) ## run all tests, the live ones on a real control plane
 	@$(PY) tools/controlplane/build.py >/dev/null || { code=$$?; [ $$code -eq 3 ] && [ -z "$$CI" ] || exit $$code; }
-	@$(PY) -m tools.browser >/dev/null
+	@$(PY) -m tools.programs >/dev/null
 	@$(PY) -m tools.retry_failed -q -n 2 -m "not live and not soak" $(ARGS) $(if $(ARGS),|| [ $$? -eq 5 ])
 	@$(PY) -m tools.retry_failed -q -n 4 --dist loadfile --no-loadscope-reorder -m "live and not soak" $(ARGS) $(if $(ARGS),|| [ $$? -eq 5 ])
 

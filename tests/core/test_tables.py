@@ -44,6 +44,16 @@ def test_a_shared_table_is_copied_by_whoever_writes_first() -> None:
     assert (4.0, 5.0) == (np.nansum(table.amount), np.nansum(other.amount))
 
 
+def test_a_shared_table_cannot_be_written_by_mistake() -> None:
+    """Neither side, before it has a copy of its own."""
+    table = Measured(5)
+    for each in (table, table.share()):
+        with pytest.raises(ValueError, match="read-only"):
+            each.amount[0] = 1.0
+        each.ensure_writable()
+        each.amount[0] = 1.0
+
+
 def test_groups_are_shared_until_one_side_changes_them() -> None:
     """Both sides may change them, and either sees only what it did itself."""
     groups: Groups[int] = Groups()

@@ -32,26 +32,33 @@ def pod(uid: str = "u1", node: str = "") -> dict[str, Any]:
 
 @dataclass
 class ApiCallsHarness:
-    """ApiCalls with a fake transport; `open` says whether this replica leads."""
+    """ApiCalls with a fake transport; `open` says whether this replica leads, `paused` why no pod may be moved."""
 
     answer: Callable[[Request], Any] = lambda request: DONE
     open: bool = True
     events: list[Event] = field(default_factory=list)
     ahead: float = 0.0  # of the wall clock
+    paused: str = ""
 
     def __post_init__(self) -> None:
-        loop = asyncio.get_running_loop()
         self.transport = FakeTransport(lambda request: self.answer(request))
         self.api_calls = ApiCalls(
             self.transport,
             self.events.append,
             lambda: self.open,
-            lambda: loop.time() + 1e9,
+            self.now,
             Random(1),
             PodReader(),
             "host-1",
-            wall=lambda: loop.time() + 1e9 + self.ahead,
+            wall=lambda: self.now() + self.ahead,
+            paused=self._why_paused,
         )
+
+    def now(self) -> float:
+        return asyncio.get_running_loop().time() + 1e9
+
+    async def _why_paused(self) -> str:
+        return self.paused
 
 
 @asynccontextmanager

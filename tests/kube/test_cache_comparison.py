@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import asyncio
+from typing import Any
 
 import pytest
 from hypothesis import given
@@ -212,6 +213,61 @@ async def test_a_suspicion_while_a_list_is_due_is_not_wrong() -> None:
         harness.reflector.suspect("two")
         await asyncio.sleep(1.0)
         assert 1 == harness.reflector.counts.comparisons
+
+
+@looptime
+async def test_what_arrives_while_lists_are_compared_is_not_lost(monkeypatch: pytest.MonkeyPatch) -> None:
+    """The DELETED line comes while a thread compares: neither counted nor warned about as an event that the watch lost."""
+    server, compare = HidingServer(a=3, b=4), asyncio.to_thread
+    async with running(watching(server)) as harness:
+
+        async def compare_slowly(*args: Any) -> Any:
+            found = await compare(*args)
+            if not harness.names().count("-a@21"):
+                harness.stream.push(line("DELETED", "a", 21))
+                await asyncio.sleep(0.1)
+            return found
+
+        monkeypatch.setattr("trimtab.kube.cache_comparison.asyncio.to_thread", compare_slowly)
+        del server.nodes["a"]
+        server.version = 21
+        harness.reflector.suspect("a pod is gone")
+        await asyncio.sleep(1.0)
+    assert ["+a@3", "+b@4", "Synced", "-a@21"] == harness.names()
+    assert (1, 0) == (harness.reflector.counts.comparisons, harness.reflector.counts.leftover)
+
+
+@looptime
+async def test_what_is_read_while_a_list_is_under_way_is_left_to_the_watch() -> None:
+    """The lost node b is replaced by another b, newer than the list under way: that list would delete it, for good."""
+    server, harness = HidingServer(a=3), watching(HidingServer())
+
+    async def read(request: Request) -> FakeResponse:
+        del server.nodes["b"]
+        server.version = 30
+        harness.reflector.relist()
+        await asyncio.sleep(0.5)
+        server.nodes["b"] = server.version = 31
+        return server.answer(request)
+
+    async def answer_late(response: FakeResponse) -> FakeResponse:
+        await asyncio.sleep(1.0)
+        return response
+
+    def answer(request: Request) -> Any:
+        if "fieldSelector" in request.path:
+            return read(request)
+        response = server.answer(request)
+        return answer_late(response) if server.version == 30 else response
+
+    harness.answer = answer
+    async with running(harness):
+        server.nodes["b"], server.nodes["a"], server.version = 20, 21, 21
+        harness.stream.push(line("MODIFIED", "a", 21))
+        await asyncio.sleep(31.0)
+        harness.stream.push(line("ADDED", "b", 31))
+        await asyncio.sleep(1.0)
+    assert ["+a@3", "Synced", "+a@21", "+b@31"] == harness.names()
 
 
 @looptime

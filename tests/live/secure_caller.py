@@ -30,14 +30,16 @@ def call(
     token: str = "",
     context: ssl.SSLContext | None = None,
     method: str = "GET",
+    source: str = "",
     **headers: str,
 ) -> Answer:
-    """One request on a connection of its own; underscores in header names become dashes."""
+    """One request on a connection of its own, from this address; underscores in header names become dashes."""
     host, port = process.url.removeprefix("https://").split(":")
     sent = {name.replace("_", "-"): value for name, value in headers.items()}
     if token:
         sent["Authorization"] = f"Bearer {token}"
-    connection = HTTPSConnection(host, int(port), timeout=15, context=context or untrusting())
+    bound = (source, 0) if source else None
+    connection = HTTPSConnection(host, int(port), timeout=15, context=context or untrusting(), source_address=bound)
     try:
         connection.request(method, path, headers=sent)
         response = connection.getresponse()

@@ -285,9 +285,9 @@ def protect(cluster: MeteredCluster, *names: str) -> None:
             cluster.rig.admin.patch(path, {"metadata": {"annotations": {"trimtab.dev/evict": "never"}}})
 
 
-def test_pods_that_never_leave_or_never_become_ready(cluster: MeteredCluster, hot: int) -> None:
-    """A finalizer keeps the pods of one app, and the silent node never starts replacements: each app loses one pod at most,
-    though the cool-down is over."""
+@contextmanager
+def stuck_moves(cluster: MeteredCluster, since: int) -> Iterator[Process]:
+    """Two pods were evicted: a finalizer keeps the one, and the other's replacement is on a node that never starts it."""
     cluster.rig.admin.delete_many(f"{DEPLOYMENTS}/app-{number}" for number in range(2, APPS))
     protect(cluster, "app-0", "app-1")
     kept, slow = app("kept", 2), app("slow", 2)
@@ -296,8 +296,32 @@ def test_pods_that_never_leave_or_never_become_ready(cluster: MeteredCluster, ho
     trimtab_process.wait_for(lambda: 2 + 4 == stage.by_node(cluster)[HOT], 60, "pods on one node")
     open_nodes(cluster, HOT, SILENT)
     with rescheduler(cluster, "stuck", maxInProgress=10) as process:
-        trimtab_process.wait_for(lambda: len(verdict(cluster, hot).evictions) == 2, 90, "two evictions", process)
+        trimtab_process.wait_for(lambda: len(verdict(cluster, since).evictions) == 2, 90, "two evictions", process)
+        yield process
+
+
+def test_pods_that_never_leave_or_never_become_ready(cluster: MeteredCluster, hot: int) -> None:
+    """Each app loses one pod at most, though the cool-down is over."""
+    with stuck_moves(cluster, hot) as process:
         wait_refused(process, "moves under way", 4)
     found = verdict(cluster, hot, cooldown=300.0)
     assert () == found.violations and 2 == len(found.evictions)
     assert {"placed", "evicted"} >= {each["state"] for each in records(cluster) if each["state"] != "cancelled"}
+
+
+@pytest.mark.soak
+@pytest.mark.timeout(1200)
+def test_stuck_moves_are_given_up(cluster: MeteredCluster, hot: int) -> None:
+    """Ten minutes after replacements got a node that never starts them, whether or not the old pod has left. Both moves are
+    counted as failed, and say why."""
+    with stuck_moves(cluster, hot) as process:
+        open_nodes(cluster)  # no further moves
+        trimtab_process.wait_for(lambda: len(ended(cluster, "failed")) == 2, 900, "two moves given up", process)
+        page = Exposition(trimtab_process.page(process, "/metrics")[1])
+        counted = [
+            each for each in page.families["trimtab_moves_total"].samples if each.labels.get("state") == "failed"
+        ]
+        assert 2.0 == sum(each.value for each in counted if each.name == "trimtab_moves_total")
+    failed = ended(cluster, "failed")
+    assert {"its replacement was not ready in time"} == {each["message"] for each in failed}
+    assert all(600 <= each["ended"] - each["at"] < 700 for each in failed)

@@ -5,7 +5,6 @@ service accounts are logged, so that the use of their permissions can be counted
 """
 
 import json
-from collections.abc import Iterator
 from pathlib import Path
 
 from tools.controlplane.client import Document
@@ -44,11 +43,21 @@ def flags(policy: Path, log: Path) -> list[str]:
     return [f"--audit-policy-file={policy}", f"--audit-log-path={log}", "--audit-log-maxsize=1000000"]
 
 
-def events(log: Path) -> Iterator[Document]:
-    """The events of one log in order; a last line truncated by a crash is skipped."""
-    if not log.exists():
-        return
-    with log.open() as lines:
-        for line in lines:
-            if line.endswith("\n"):
-                yield json.loads(line)
+class AuditLog:
+    """The log of one start of the API server. Tests ask for its events again and again: each line is parsed once."""
+
+    def __init__(self, path: Path) -> None:
+        self._path = path
+        self._read = 0  # bytes
+        self._events: list[Document] = []
+
+    def events(self) -> list[Document]:
+        """All events so far, in order; a last line truncated by a crash is skipped."""
+        if self._path.exists():
+            with self._path.open("rb") as lines:
+                lines.seek(self._read)
+                for line in lines:
+                    if line.endswith(b"\n"):
+                        self._events.append(json.loads(line))
+                        self._read += len(line)
+        return self._events

@@ -104,7 +104,7 @@ class Rig(Startable):
         self.workspace = workspace or Path(tempfile.mkdtemp(prefix="trimtab-rig-"))
         self._environment = {"HOME": str(self.workspace)}
         self._processes: list[Process] = []
-        self._starts = 0
+        self._audit_logs: list[audit.AuditLog] = []  # one for each start of the API server
 
     def start(self) -> None:
         """Start all requested programs and wait until pods can be created."""
@@ -169,11 +169,13 @@ class Rig(Startable):
 
     def start_apiserver(self) -> Process:
         """Start the API server, after a kill on the same port and data, and wait until it is ready."""
-        self._starts += 1
         tainting = commands.LIFECYCLE in self._controllers
         flags = commands.apiserver(self._port, self.etcd.url, self.credentials, tainting, self._fair)
         if self._audited:
-            flags += audit.flags(self.workspace / "audit-policy.json", self._audit_log(self._starts))
+            # One log per start, so that a line truncated by a crash is never joined with the next one.
+            log = self.workspace / f"audit-{len(self._audit_logs) + 1}.log"
+            self._audit_logs.append(audit.AuditLog(log))
+            flags += audit.flags(self.workspace / "audit-policy.json", log)
         self.apiserver = self._launch("kube-apiserver", flags, self.url)
         return self._ready(self.apiserver, lambda: self.admin.raw("GET", "/readyz")[0] == 200)
 
@@ -294,13 +296,9 @@ class Rig(Startable):
         connection = http.client.HTTPConnection("127.0.0.1", self._etcd_port, timeout=60)
         return json.loads(_answer(connection, "POST", path, json.dumps(question)))
 
-    def _audit_log(self, start: int) -> Path:
-        # One log per start, so that a line truncated by a crash is never joined with the next one.
-        return self.workspace / f"audit-{start}.log"
-
     def audit_events(self) -> list[Document]:
         """All audit events so far, over all starts of the API server, in order."""
-        return [event for start in range(1, self._starts + 1) for event in audit.events(self._audit_log(start))]
+        return [event for log in self._audit_logs for event in log.events()]
 
     def scrape(self, process: Process, path: str = "/metrics") -> str:
         """GET an unauthenticated page of a process that serves TLS."""

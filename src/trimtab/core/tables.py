@@ -97,8 +97,11 @@ class ArrayTable:
         return copy
 
     def share(self) -> Self:
-        """A copy that shares the arrays until one of the two is written; writers call `ensure_writable` first."""
+        """A copy that shares the arrays until one of the two is written; writers call `ensure_writable` first, and one that
+        does not gets an error."""
         self._shared = True
+        for name in self.COLUMNS:
+            getattr(self, name).flags.writeable = False
         return shallow_copy(self)
 
     def ensure_writable(self) -> None:

@@ -5,7 +5,7 @@
     Bind, GetPod, Preempt, Evict, BindVolume, SelectNode, LabelNode, ReadLedger, WriteLedger, StartSurge, EndSurge,
     ResizePod
                                    ──▶ one queue, `max_in_flight` at a time ──▶ outcome event
-                                       └─(Evict, StartSurge, ResizePod: somebody paused all moves)──▶ not sent
+                                       └─(Evict, StartSurge, ResizePod: all moves are paused, or too late)──▶ not sent
     SetUnschedulable, Nominate ──▶ the newest of each for a pod, in one patch, behind the LowPriorityGate
                                        ├─(a Bind of the pod is submitted first)──▶ dropped
                                        └─(sent)──▶ a Bind of the pod waits for the answer
@@ -30,12 +30,13 @@ from trimtab.core.model.instructions import (
     LabelNode,
     Nominate,
     SetUnschedulable,
+    StartSurge,
 )
 from trimtab.kube.bind_refusals import BindRefusals
 from trimtab.kube.call_table import ApiCall, Lane, call_table
 from trimtab.kube.event_recorder import EventRecorder
 from trimtab.kube.surge import TOO_LATE
-from trimtab.kube.transport import Transport, Unreachable
+from trimtab.kube.transport import Response, Transport, Unreachable
 from trimtab.kube.writer import LowPriorityGate, Writer
 from trimtab.wire.outcomes import (
     OK,
@@ -175,9 +176,9 @@ class ApiCalls:
             await self._wait_for_patch(instruction.uid)
         if call.sequence is not None:
             return await self._perform_sequence(call, instruction)
-        reply = await self._refusal(call, instruction) or Reply(0)
-        for build in call.requests if reply.sent else ():
-            reply = await self._send(build(instruction), call.timeout, call.needs_lease)
+        reply = Reply(0)
+        for build in call.requests:
+            reply = await self._send(build(instruction), call, instruction)
             if reply.status != OK:
                 break
         if isinstance(instruction, Bind):
@@ -189,34 +190,45 @@ class ApiCalls:
             call.log(instruction, outcome)
         return outcome
 
-    async def _refusal(self, call: ApiCall, instruction: Instruction) -> Reply | None:
-        """As if the request could not be sent, while moves are paused, or once it is too late."""
-        if not call.moves_pods:
-            return None
-        reason = await self._paused()
-        if isinstance(instruction, Evict) and instruction.until is not None and self._clock() > instruction.until:
-            reason = reason or TOO_LATE
-        return Reply(0, error=reason, sent=False) if reason else None
-
     async def _perform_sequence(self, call: ApiCall, instruction: Instruction) -> Event:
         assert call.sequence is not None
-        refusal = await self._refusal(call, instruction)
+        refused = await self._why_not(instruction) if call.moves_pods else ""
 
         async def send(request: Request) -> Reply:
-            return refusal or await self._send(request, call.timeout)
+            return Reply(0, error=refused, sent=False) if refused else await self._send(request, call, instruction)
 
         outcome = await call.sequence(instruction, send, self._clock)
         if call.log is not None:
             call.log(instruction, outcome)
         return outcome
 
-    async def _send(self, request: Request, timeout: float, needs_lease: bool = True) -> Reply:
-        send = self._writer.send if needs_lease else self._transport.send
-        try:
-            response = await send(request, timeout)
-        except Unreachable as error:
-            return Reply(0, error=str(error), sent=error.sent)
-        return Reply(response.status, response.body)
+    async def _send(self, request: Request, call: ApiCall, instruction: Instruction) -> Reply:
+        if call.moves_pods and request.method != "GET":
+            return await _reply(self._move(request, call.timeout, instruction))
+        send = self._writer.send if call.needs_lease else self._transport.send
+        return await _reply(send(request, call.timeout))
+
+    async def _move(self, request: Request, timeout: float, instruction: Instruction) -> Response:
+        """Not sent while moves are paused, nor once it is too late, however long it waited for its turn or for a retry."""
+
+        async def ask() -> None:
+            if reason := await self._why_not(instruction):
+                raise Unreachable(reason, sent=False)
+
+        def in_time() -> bool:
+            if self._is_late(instruction):
+                raise Unreachable(TOO_LATE, sent=False)
+            return True
+
+        await ask()
+        return await self._writer.send(request, timeout, in_time, ask)
+
+    async def _why_not(self, instruction: Instruction) -> str:
+        return await self._paused() or (TOO_LATE if self._is_late(instruction) else "")
+
+    def _is_late(self, instruction: Instruction) -> bool:
+        until = instruction.until if isinstance(instruction, Evict | StartSurge) else None
+        return until is not None and self._clock() > until
 
     async def _status_worker(self) -> None:
         while True:
@@ -246,7 +258,7 @@ class ApiCalls:
         pod = unschedulable or nominate
         assert pod is not None
         since = "" if pod.uid in self._condition_set else self._timestamp()
-        reply = await self._send(pod_status_request(unschedulable, nominate, since), PATCH_TIMEOUT)
+        reply = await _reply(self._writer.send(pod_status_request(unschedulable, nominate, since), PATCH_TIMEOUT))
         if reply.status == UNPROCESSABLE and unschedulable is None:
             # The pod got its node before the nomination arrived, from a scheduler of another process.
             log.info("nomination came too late: pod=%s error=%s", f"{pod.namespace}/{pod.name}", reply.message)
@@ -269,3 +281,12 @@ class ApiCalls:
 
     def _timestamp(self) -> str:
         return rfc3339(self._wall())
+
+
+async def _reply(response: Awaitable[Response]) -> Reply:
+    """The response, or why there is none."""
+    try:
+        status, _, body = await response
+    except Unreachable as error:
+        return Reply(0, error=str(error), sent=error.sent)
+    return Reply(status, body)

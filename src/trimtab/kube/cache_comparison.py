@@ -125,8 +125,9 @@ class CacheComparison:
                 log.debug("cache not compared: kind=%s error=%s", reflector.kind.name, error)
                 return None
             reflector.counts.comparisons += 1
+            compared_at = reflector.store.version
             found = await self._find(listed, deleted)
-            if found.number and await self._passed(listed.version):
+            if found.number and await self._passed(listed.version, compared_at):
                 found = await self._find(listed, deleted)
             return await self._repair(found, listed, deleted) if found.number else 0
 
@@ -137,14 +138,14 @@ class CacheComparison:
         found = await asyncio.to_thread(find_differences, items, listed.version, held, deleted)
         return found if len(items) == len(listed.items) else found._replace(leftover=[])
 
-    async def _passed(self, version: int) -> bool:
-        """Whether anything may have changed: the watch passed the version, or a list began, within SETTLE_SECONDS."""
-        reflector, before = self._reflector, self._reflector.store.version
+    async def _passed(self, version: int, compared_at: int) -> bool:
+        """Whether the watch brought anything since the store was compared; it has SETTLE_SECONDS to pass the version."""
+        reflector = self._reflector
         with suppress(TimeoutError):
             async with asyncio.timeout(SETTLE_SECONDS):
                 while reflector.store.version < version and reflector.watching:  # noqa: ASYNC110
                     await asyncio.sleep(POLL_SECONDS)
-        return reflector.store.version > before
+        return reflector.store.version > compared_at
 
     async def _repair(self, found: Differences, listed: ListPage[ObjectMetadata], deleted: Collection[str]) -> int:
         """The number of differences, counted and repaired, or left to a list."""
@@ -173,6 +174,8 @@ class CacheComparison:
             response = await self._transport.send(request, LIST_TIMEOUT, MAX_PAGE_BYTES)
         except Unreachable:
             return
+        if not reflector.watching:
+            return  # a list that has begun meanwhile may be older than the answer, and would delete what it does not have
         page = decode_list(response.body, reflector.kind.reader) if response.status == 200 else None
         for item in page.items if isinstance(page, ListPage) else ():
             if not isinstance(item, Malformed) and item.uid not in deleted:

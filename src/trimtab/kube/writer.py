@@ -7,16 +7,21 @@ connection (through a proxy before the latter, which is short). A request that w
 from __future__ import annotations
 
 import asyncio
-from collections.abc import Callable, Iterator
+from collections.abc import Awaitable, Callable, Iterator
 from contextlib import contextmanager
 from random import Random
 
 from trimtab.kube.transport import Response, Transport
+from trimtab.kube.transport.contract import allow
 from trimtab.wire.outcomes import Throttled, throttle
 from trimtab.wire.requests import Request
 
 MAX_RETRY_AFTER = 10.0
 MAX_DELAY = 1.0
+
+
+async def no_objection() -> None:
+    """For writes that are sent again after any wait."""
 
 
 class Writer:
@@ -25,17 +30,27 @@ class Writer:
     def __init__(self, transport: Transport, may_write: Callable[[], bool], random: Random) -> None:
         self._transport, self._may_write, self._random = transport, may_write, random
 
-    async def send(self, request: Request, timeout: float) -> Response:
-        """The response, or Unreachable; also when this replica does not lead."""
-        response = await self._once(request, timeout)
+    async def send(
+        self,
+        request: Request,
+        timeout: float,
+        may_send: Callable[[], bool] = allow,
+        before_retry: Callable[[], Awaitable[None]] = no_objection,
+    ) -> Response:
+        """The response, or Unreachable; also when this replica does not lead.
+
+        `may_send` is asked where leadership is; it and `before_retry` may raise Unreachable.
+        """
+        response = await self._once(request, timeout, may_send)
         throttled = throttle(response.status, response.headers, response.body)
         if not isinstance(throttled, Throttled):
             return response
         await asyncio.sleep(min(throttled.seconds, MAX_RETRY_AFTER) * self._random.uniform(1.0, 1.25))
-        return await self._once(request, timeout)
+        await before_retry()
+        return await self._once(request, timeout, may_send)
 
-    async def _once(self, request: Request, timeout: float) -> Response:
-        return await self._transport.send(request, timeout, may_send=self._may_write)
+    async def _once(self, request: Request, timeout: float, may_send: Callable[[], bool]) -> Response:
+        return await self._transport.send(request, timeout, may_send=lambda: self._may_write() and may_send())
 
 
 class LowPriorityGate:

@@ -14,7 +14,7 @@ import pytest
 from msgspec.structs import replace
 
 from tests.apps.simulate.small_scenario import small_jobs, small_scenario
-from tools.browser import find_browser
+from tools.programs import find_program
 from trimtab.apps.simulate.html.page import render_page
 from trimtab.apps.simulate.html.png import LEVELS, PALETTE, UNKNOWN, heatmap_png, level_of, shrink
 from trimtab.apps.simulate.html.scales import duration_text, round_ticks, time_label, time_ticks
@@ -178,9 +178,9 @@ def test_axes() -> None:
 
 @cache
 def browser() -> str:
-    found = find_browser()
+    found = find_program("chromium")
     if found is None and os.environ.get("CI"):
-        pytest.fail("CI has no Chromium: tools/browser.py should have installed it")
+        pytest.fail("CI has no Chromium: tools/programs.py should have installed it")
     if found is None:
         pytest.skip("no Chromium is installed: apt-get install chromium")
     return found

@@ -2,6 +2,9 @@
 
 from __future__ import annotations
 
+from collections.abc import Callable
+
+import numpy as np
 import pytest
 from msgspec.structs import replace
 
@@ -17,6 +20,7 @@ from tests.core.load.builders import (
 )
 from trimtab.core.cluster.cluster import Cluster
 from trimtab.core.cluster.invariants import check_invariants
+from trimtab.core.load.pod_usage import PodUsage
 from trimtab.core.load.settings import LoadSettings
 from trimtab.core.model.resources import CPU
 
@@ -217,3 +221,45 @@ def test_samples_of_pods_outlive_their_node_object() -> None:
     cluster.upsert_node(replace(old, uid="new", version=9))
     assert ([5.0], {"a": 300.0, "b": 0.0}) == (pods_sampled_at(cluster)[:1].tolist(), unsampled(cluster))
     assert [] == check_invariants(cluster)
+
+
+# --- what forks share
+
+
+def usage(cluster: Cluster) -> PodUsage:
+    return cluster.load_store.accounting[CPU].pods
+
+
+def change_settings(cluster: Cluster) -> None:
+    cluster.load_store.apply_settings(LoadSettings(estimates=("trimaran",)))
+
+
+WRITES: tuple[Callable[[Cluster], object], ...] = (
+    lambda cluster: cluster.upsert_pod(running_pod("new", "a")),
+    lambda cluster: cluster.upsert_pod(replace(running_pod("web", "a", version=9), terminating=True)),
+    lambda cluster: cluster.delete_pod("uid-web"),
+    lambda cluster: cluster.delete_node("a"),
+    lambda cluster: ingest(cluster, reading({"a": 1200.0}, at=30.0), pod_reading({"web": 700.0}, 30.0)),
+    lambda cluster: cluster.discard_source("meter", 30.0),
+    change_settings,
+)
+
+
+@pytest.mark.parametrize("write", WRITES)
+@pytest.mark.parametrize("of_fork", [False, True])
+def test_a_fork_shares_what_pods_use_until_one_side_writes(write: Callable[[Cluster], object], of_fork: bool) -> None:
+    """The other side keeps every value that both had."""
+    cluster = scene()
+    cluster.upsert_pod(running_pod("web", "a"))
+    ingest(cluster, reading({"a": 1000.0}, at=15.0), pod_reading({"web": 600.0}, 15.0))
+    fork = cluster.fork()
+    assert all(np.shares_memory(getattr(usage(cluster), name), getattr(usage(fork), name)) for name in PodUsage.COLUMNS)
+    writer, other = (fork, cluster) if of_fork else (cluster, fork)
+    before = {name: getattr(usage(other), name).copy() for name in PodUsage.COLUMNS}
+    write(writer)
+    for name, values in before.items():
+        np.testing.assert_array_equal(values, getattr(usage(other), name))
+    assert any(
+        not np.array_equal(values, getattr(usage(writer), name), equal_nan=True) for name, values in before.items()
+    )
+    assert ([], []) == (check_invariants(writer), check_invariants(other))

@@ -140,6 +140,7 @@ def _ingest_pods(store: LoadStore, reading: Reading, nodes: NodeIndex, rejected:
         return False
     fraction = _add_to_history(store, accounting, reading, samples, nodes)
     slots = samples.index
+    pods.ensure_writable()
     pods.sample[slots], pods.sampled_at[slots] = samples.values, samples.measured
     pods.window[slots], pods.source[slots] = reading.window, source
     _learn_ratios(store, reading.resource, slots, samples.values, fraction)
@@ -221,6 +222,7 @@ def _learn_ratios(store: LoadStore, resource: str, slots: Index, values: Floats,
     first = ~pods.learned[slots] & (fraction >= MIN_WINDOW_FRACTION)
     if first.any():
         new = slots[first]
+        pods.ensure_writable()
         pods.learned[new] = True
         store.estimator.ratios[resource].learn(values[first] / fraction[first], pods.limit[new], pods.request[new])
 

@@ -59,10 +59,12 @@ class PodUsage(ArrayTable):
 
     def release(self, slot: int) -> None:
         """Drop what was measured; everything else is overwritten when the slot is used again."""
+        self.ensure_writable()
         self.sampled_at[slot] = self.hourly_mean[slot] = np.nan
         self.learned[slot] = False
 
     def set_contribution(self, slot: int, contribution: Contribution) -> None:
+        self.ensure_writable()
         self.mean[slot], self.variance[slot], self.unsampled[slot], self.unsampled_variance[slot] = contribution[:4]
         self.leaving[slot], self.pod_measured[slot], self.in_node_sample[slot] = contribution[4:]
 

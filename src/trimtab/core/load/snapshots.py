@@ -146,7 +146,7 @@ class PodSnapshots(ArrayTable):
         filled: Matrix = np.empty((len(times), len(slots)), dtype=np.float32)
         siblings: Siblings | None = None
         sums, counts = np.zeros(len(slots), dtype=np.float32), np.zeros(len(slots), dtype=np.int32)
-        gaps: list[tuple[slice, Bools]] = []  # that no sibling fills
+        gaps: list[slice] = []  # parts with some that no sibling fills
         for part in parts_of(len(times), len(slots)):
             lines = filled[part]
             self._copy_lines(times, part, slots, lines)
@@ -157,14 +157,14 @@ class PodSnapshots(ArrayTable):
                 if siblings.fill(lines, missing, part):
                     missing = np.isnan(lines)
             if missing.any():
-                gaps.append((part, missing))
+                gaps.append(part)
                 lines = np.where(missing, np.float32(0.0), lines)
             sums += lines.sum(axis=0)
             counts += len(lines) - missing.sum(axis=0, dtype=np.int32)
             yield
         own = np.where(counts > 0, sums / np.maximum(counts, 1), instead).astype(np.float32)
-        for part, missing in gaps:
-            filled[part] = np.where(missing, own, filled[part])
+        for part in gaps:
+            np.copyto(filled[part], own, where=np.isnan(filled[part]))
             yield
         return filled
 

@@ -308,6 +308,7 @@ class LoadStore:
             self.settings.estimates, resource, pods.request[slots], pods.limit[slots], workload[slots]
         )
         known = ~np.isnan(mean)
+        pods.ensure_writable()
         pods.estimate[slots[known]], pods.estimate_deviation[slots[known]] = mean[known], deviation[known]
         for slot in slots[~known].tolist() if by_rule else ():
             estimate = self.estimate(resource, pods.request.item(slot), pods.limit.item(slot), workload.item(slot))
@@ -344,14 +345,11 @@ class LoadStore:
         return finish(self.copy_in_steps())
 
     def copy_in_steps(self) -> Steps[LoadStore]:
-        """The same, as long as nothing changes in between; what pods use is most of it."""
+        """The same, as long as nothing changes in between."""
         copy = shallow_copy(self)
         copy.placed_pods, copy.terminated_pods = self.placed_pods.copy(), self.terminated_pods.copy()
         yield
-        copy.accounting = {}
-        for name, accounting in self.accounting.items():
-            copy.accounting[name] = accounting.copy()
-            yield
+        copy.accounting = {name: accounting.copy() for name, accounting in self.accounting.items()}
         copy.other_samples = {key: samples.copy() for key, samples in self.other_samples.items()}
         copy.node_histories = {name: history.copy() for name, history in self.node_histories.items()}
         copy.snapshots = {name: snapshots.copy() for name, snapshots in self.snapshots.items()}
@@ -360,6 +358,12 @@ class LoadStore:
         copy.source_ids, copy.discarded_sources = self.source_ids.copy(), self.discarded_sources.copy()
         copy.jump_guard, copy.changes = self.jump_guard.copy(), RowChanges()
         return copy
+
+    def unshare_pods(self) -> Steps[None]:
+        """Copies in short steps what the first pod to be added or removed would copy at once."""
+        for accounting in self.accounting.values():
+            accounting.pods.ensure_writable()
+            yield
 
     def reordered(self, rows: Index, slots: Index) -> LoadStore:
         """A copy with other numbers: row r holds what `rows[r]` holds here, slot s what `slots[s]` holds."""
@@ -373,10 +377,8 @@ class LoadStore:
         copy.pod_metrics = {name: metric.reordered(slots) for name, metric in self.pod_metrics.items()}
         new_row = np.full(self.capacity + 1, -1, dtype=np.intp)
         new_row[rows] = np.arange(len(rows))
-        copy.placed_pods.row, copy.terminated_pods.row = (
-            new_row[copy.placed_pods.row],
-            new_row[self.terminated_pods.row],
-        )
+        copy.placed_pods.row = new_row[copy.placed_pods.row]
+        copy.terminated_pods.row = new_row[self.terminated_pods.row]
         copy._grow_rows(max(len(rows), FIRST_CAPACITY))
         copy._grow_slots(max(len(slots), FIRST_CAPACITY))
         return copy

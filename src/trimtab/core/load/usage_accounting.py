@@ -53,6 +53,7 @@ class UsageAccounting:
 
     def add_pod(self, slot: int, placed: PlacedPods, request_and_limit: Pair, estimate: Pair) -> None:
         pods = self.pods
+        pods.ensure_writable()
         pods.request[slot], pods.limit[slot] = request_and_limit
         pods.estimate[slot], pods.estimate_deviation[slot] = estimate
         self._add_to_totals(slot, placed)
@@ -160,6 +161,7 @@ class UsageAccounting:
 
     def recompute_pods(self, slots: Selection, placed: PlacedPods) -> None:
         """Contributions of these pods; totals stay as they are."""
+        self.pods.ensure_writable()
         for name, values in zip((*SUMMED, "in_node_sample"), self.account_all(slots, placed), strict=True):
             getattr(self.pods, name)[slots] = values
 
@@ -300,7 +302,7 @@ class UsageAccounting:
 
     def copy(self) -> UsageAccounting:
         copy = shallow_copy(self)
-        copy.pods, copy.history = self.pods.copy(), self.history.copy()
+        copy.pods, copy.history = self.pods.share(), self.history.copy()
         copy.totals, copy.samples = self.totals.copy(), self.samples.copy()
         return copy
 

@@ -230,8 +230,9 @@ class Execution:
         context = self.guard_context(now)
         if room <= 0 or cluster_refusal(context) is not None:
             return ()
-        reserved = with_replacements(self.state.cluster, context.under_way)
-        rehearsal = Rehearsal(reserved.fork(), self.state.settings.any_profile_of)
+        reserved, live = with_replacements(self.state.cluster, context.under_way), self.state.cluster
+        fork = live.fork() if reserved is live else reserved
+        rehearsal = Rehearsal(fork, self.state.settings.any_profile_of)
         while self._queue and room > 0:
             move = self._queue.pop(0)
             record = self._record_of(move, rehearsal, now)

@@ -211,7 +211,7 @@ def _best_moves(
     relief = load.gains_without(row, load.pods(slots))
     targets = np.flatnonzero(open_nodes(guards, context))
     targets = targets[targets != row]
-    rehearsal, found = Rehearsal((yield from cluster.fork_in_steps()), profile_of), list[PodOutlook]()
+    rehearsal, found = (yield from Rehearsal.in_steps(cluster, profile_of)), list[PodOutlook]()
     for number in np.argsort(-relief, kind="stable")[:PODS_SHOWN].tolist():
         yield
         pod, usage, feasible = pods[number], load.pods(slots[[number]]), rehearsal.feasible(pods[number])

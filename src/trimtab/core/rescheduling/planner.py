@@ -29,7 +29,7 @@ from trimtab.core.rescheduling.guards import GuardContext, refusal
 from trimtab.core.rescheduling.guards.nodes import possible_targets
 from trimtab.core.rescheduling.objective import NodeLoad
 from trimtab.core.rescheduling.rehearsal import Rehearsal
-from trimtab.core.rescheduling.reservations import with_replacements
+from trimtab.core.rescheduling.reservations import with_replacements_in_steps
 from trimtab.core.rescheduling.strategies.interface import (
     AvoidsTargets,
     ReadsSnapshots,
@@ -96,7 +96,7 @@ class Planner:
         self._open: Bools = np.zeros(0, dtype=np.bool_)  # by row: whether pods may be moved there
 
     def steps(self) -> Iterator[None]:
-        self.cluster = with_replacements(self.guards.cluster, self.guards.under_way)
+        self.cluster = yield from with_replacements_in_steps(self.guards.cluster, self.guards.under_way)
         load = NodeLoad(self.cluster, self.settings.limits, self.settings.forecaster)
         context = StrategyContext(
             self.cluster, load, self.now, self._profile_of, replaceable, self.settings.required_gain
@@ -237,8 +237,7 @@ class Planner:
         if net <= 0:
             return False
         if self._rehearsal is None:
-            self._rehearsal = Rehearsal((yield from self.cluster.fork_in_steps()), self._profile_of)
-            yield
+            self._rehearsal = yield from Rehearsal.in_steps(self.cluster, self._profile_of)
         pod, targets = source.candidates[pod_number].pod, space.targets
         if pod.scheduler_name in self._other_schedulers:
             self._leave_choice(space, source, pod_number)

@@ -35,6 +35,14 @@ class Rehearsal:
         self.fork, self._profile_of = fork, profile_of
         self.fork.load_store.drop_pod_histories()
 
+    @classmethod
+    def in_steps(cls, cluster: Cluster, profile_of: Callable[[str], Profile | None]) -> Steps[Rehearsal]:
+        """On a new fork of the cluster, which must not change in between."""
+        rehearsal = cls((yield from cluster.fork_in_steps()), profile_of)
+        yield
+        yield from rehearsal.fork.load_store.unshare_pods()
+        return rehearsal
+
     def feasible(self, pod: Pod) -> Bools | None:
         """By row: where the pod would pass all filters, had it been evicted; None if nobody knows its scheduler."""
         return finish(self.feasible_in_steps(pod))

@@ -12,16 +12,24 @@ from msgspec.structs import replace
 
 from trimtab.core.cluster.cluster import Cluster
 from trimtab.core.model.pod import Pod, replacement_of
+from trimtab.core.model.steps import Steps, finish
 from trimtab.core.rescheduling.guards.context import UnderWay
 
 
 def with_replacements(cluster: Cluster, under_way: Mapping[str, UnderWay]) -> Cluster:
     """A fork with the replacements on their targets, and without the load of the pods that leave; the cluster itself if
     there is nothing to reserve."""
+    return finish(with_replacements_in_steps(cluster, under_way))
+
+
+def with_replacements_in_steps(cluster: Cluster, under_way: Mapping[str, UnderWay]) -> Steps[Cluster]:
+    """The same in several steps, of a cluster that does not change in between."""
     waiting = {uid: each for uid, each in under_way.items() if _waits(cluster, each)}
     if not waiting:
         return cluster
-    fork = cluster.fork()
+    fork = yield from cluster.fork_in_steps()
+    yield
+    yield from fork.load_store.unshare_pods()
     for uid, each in waiting.items():
         replacement = _replacement(fork, each)
         fork.nominated.pop(replacement.uid, None)  # else its room would be kept twice
