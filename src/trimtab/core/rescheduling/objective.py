@@ -6,7 +6,8 @@ Snapshots are of the whole cluster (`load.snapshots`), so pods that peak togethe
 do not. Recent snapshots count most, and the newest of them more than the others; the past counts less where the cluster had
 room all week, because a later move can make up for whatever happens again. `f` rises steeply right below the limit, so
 that a node that stays a little above it is worth a move; it is convex above, so that relief goes first to where it is needed
-most and no node is sacrificed; far below it still prefers an even load, a little.
+most and no node is sacrificed; far below it still prefers an even load, a little. Where the cluster has room, it rises only
+at the limit itself: a small pod that brings a node just below it is enough.
 """
 
 from __future__ import annotations
@@ -30,20 +31,24 @@ Array = NDArray[np.float32]
 LIMIT = 0.8  # utilisation is scaled so that every resource has its limit here
 OVERLOADED = 0.9  # above this, by CPU, relief comes before the limit of whoever takes a pod
 MOST_OF_CPU = 0.95  # of a target, whatever its limit
-RAMP_FROM, RAMP_WIDTH = 0.78, 0.02
+RAMP_FROM, RAMP_WITH_ROOM = 0.78, 0.799  # where the ramp up to the limit begins, and where the whole cluster has room
 LINEAR, QUADRATIC, EVENNESS = 3.0, 40.0, 0.1
 RECENT_WEIGHT, HOURLY_WEIGHT, DECAY = 68.0, 136.0, 0.5
 WITH_ROOM = 2.0, 0.25  # what these weights are multiplied by where the whole cluster has room
-ROOM_BELOW, NO_ROOM_ABOVE = 0.64, 0.70  # the highest mean load of all nodes
+ROOM_BELOW, NO_ROOM_ABOVE = 0.62, 0.66  # the highest mean load of all nodes
 HOURS_TO_KNOW = 72  # hourly snapshots without which nobody knows how full the cluster gets
 BY_SNAPSHOTS = BySnapshots()
 
 
-def penalties(load: Array, weights: Array) -> Array:
-    """Of any number of nodes, by the last axis: the snapshots of each, scaled to `LIMIT`."""
+def penalties(load: Array, weights: Array, room: float = 0.0) -> Array:
+    """Of any number of nodes, by the last axis: the snapshots of each, scaled to `LIMIT`.
+
+    `room` is that of the whole cluster: the more there is, the closer to the limit a node may be.
+    """
+    ramp_from = RAMP_FROM + room * (RAMP_WITH_ROOM - RAMP_FROM)
     over = load - np.float32(LIMIT)
     np.maximum(over, 0.0, out=over)
-    cost = (load - np.float32(RAMP_FROM)) * np.float32(1 / RAMP_WIDTH)
+    cost = (load - np.float32(ramp_from)) * np.float32(1 / (LIMIT - ramp_from))
     np.clip(cost, 0.0, 1.0, out=cost)
     cost += over * (np.float32(LINEAR) + np.float32(QUADRATIC) * over)
     cost += np.float32(EVENNESS) * load * load
@@ -210,9 +215,13 @@ class NodeLoad:
         rows = np.arange(len(self.cluster.node_table))
         found = np.zeros(len(rows))
         for part in parts_of(len(rows), len(self.resources) * len(self.weights)):
-            found[part] = penalties(self.load(rows[part]), self.weights)
+            found[part] = self.penalties_of(self.load(rows[part]))
             yield
         return found
+
+    def penalties_of(self, load: Array) -> Array:
+        """Of nodes with this load, by the last axis: that of each scenario, scaled to `LIMIT`."""
+        return penalties(load, self.weights, self.room)
 
     def pods(self, slots: Index) -> PodLoad:
         index = np.searchsorted(self._slots, slots)
@@ -225,13 +234,13 @@ class NodeLoad:
     def gains_without(self, row: int, pods: PodLoad) -> Floats:
         """By pod: by how much the penalty of its node falls if it leaves."""
         left = np.maximum(self.usage[:, row, None] - pods.usage, 0.0) * self.per_unit[:, row, None, None]
-        return np.asarray(self.penalty[row] - penalties(left.max(axis=0), self.weights))
+        return np.asarray(self.penalty[row] - self.penalties_of(left.max(axis=0)))
 
     def losses_with(self, rows: Index, pods: PodLoad) -> Floats:
         """By pod and row: by how much the penalty of the row rises if the pod comes."""
         with_pod = self.usage[:, None, rows] + pods.usage[:, :, None]
         with_pod *= self.per_unit[:, None, rows, None]  # in place: these are the largest arrays of a search
-        return np.asarray(penalties(with_pod.max(axis=0), self.weights) - self.penalty[rows])
+        return np.asarray(self.penalties_of(with_pod.max(axis=0)) - self.penalty[rows])
 
     def fits(self, source: int, rows: Index, pods: PodLoad) -> Bools:
         """By pod of `source` and row: whether the row stays within all limits with the pod, as both were last seen.
@@ -256,4 +265,4 @@ class NodeLoad:
         self.usage[:, source] -= pod.usage[:, 0]
         self.usage[:, target] += pod.usage[:, 0]
         rows = np.array([source, target])
-        self.penalty[rows] = penalties(self.load(rows), self.weights)
+        self.penalty[rows] = self.penalties_of(self.load(rows))
