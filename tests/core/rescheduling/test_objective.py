@@ -10,7 +10,7 @@ from hypothesis import strategies as st
 from tests.core.load.builders import cluster_of, ingest, pod_reading, reading, running_pod
 from trimtab.core.cluster.cluster import Cluster
 from trimtab.core.model.resources import CPU, MEMORY
-from trimtab.core.rescheduling.objective import NodeLoad, penalties, snapshot_weights
+from trimtab.core.rescheduling.objective import HOURS_TO_KNOW, NodeLoad, penalties, room_below, snapshot_weights
 from trimtab.core.tables import Index
 
 ONE = np.ones(1, dtype=np.float32)
@@ -34,12 +34,51 @@ def test_the_penalty_rises_below_the_limit_and_is_convex_above(load: float, pena
     assert penalty == pytest.approx(float(penalties(np.array([[load]], dtype=np.float32), ONE)[0]), rel=1e-5)
 
 
+@pytest.mark.parametrize(
+    ("load", "room", "ramp"),
+    [(0.79, 0.5, 0.047619), (0.79, 1.0, 0.0), (0.799, 1.0, 0.0), (0.7995, 1.0, 0.5), (0.8, 1.0, 1.0), (0.8, 0.5, 1.0)],
+)
+def test_a_node_may_be_closer_to_the_limit_where_the_cluster_has_room(load: float, room: float, ramp: float) -> None:
+    """The ramp begins at 0.78 without room, at 0.7895 with half of it, and at 0.799 with all."""
+    found = float(penalties(np.array([[load]], dtype=np.float32), ONE, room)[0])
+    assert ramp + 0.1 * load * load == pytest.approx(found, abs=2e-4)
+
+
 def test_recent_snapshots_weigh_most_and_the_newest_of_them_more() -> None:
     """Half of what a week of hours weighs, decaying by e^-0.5; a young cluster has fewer hours, not heavier ones."""
     weights = snapshot_weights(6, 168)
     assert (68.0, 136.0) == (pytest.approx(weights[:6].sum(), rel=1e-5), pytest.approx(weights[6:].sum(), rel=1e-5))
     assert np.exp(0.5) == pytest.approx(weights[0] / weights[1], rel=1e-5)
     assert weights[-1] == pytest.approx(snapshot_weights(6, 2)[-1])
+
+
+@pytest.mark.parametrize(("peak", "room"), [(0.5, 1.0), (0.62, 1.0), (0.64, 0.5), (0.66, 0.0), (0.9, 0.0)])
+def test_the_past_counts_less_the_more_room_the_cluster_had(peak: float, room: float) -> None:
+    """And one sample above the limit is enough for a balanced move where there is room, but not where there is none."""
+    assert room == pytest.approx(room_below(peak))
+    weights = snapshot_weights(6, 168, room=room)
+    assert 68.0 * (1 + room) == pytest.approx(weights[:6].sum(), rel=1e-5)
+    assert 136.0 * (1 - 0.75 * room) == pytest.approx(weights[6:].sum(), rel=1e-5)
+    one_sample = float(penalties(np.array([[0.801]], dtype=np.float32), ONE)[0]) * float(weights[0])
+    assert (one_sample > 32.0) == (room > 0.1)
+
+
+@pytest.mark.parametrize(("busiest_hour", "hours", "room"), [(900.0, 80, 1.0), (1500.0, 80, 0.0), (900.0, 60, 0.0)])
+def test_room_is_that_of_all_nodes_in_the_busiest_hour(busiest_hour: float, hours: int, room: float) -> None:
+    """Two nodes of 1000m: one may be hot while the cluster has room; three days must be known."""
+    assert HOURS_TO_KNOW == 72
+    cluster = cluster_of("a", "b")
+    cluster.load_store.keep_snapshots(True)
+    cluster.upsert_pod(running_pod("x", "a", owner="owner-of-x", started=-1000.0))
+    for hour in range(hours):
+        used = busiest_hour if hour == 3 else 100.0
+        ingest(cluster, reading({"a": used, "b": 0.0}, 3600.0 * hour), pod_reading({"x": used}, 3600.0 * hour))
+    capacity = float(cluster.view.usable(CPU).sum())
+    load = NodeLoad(cluster, {CPU: 0.8 * 2000.0 / capacity})
+    assert room == pytest.approx(load.room)
+    below = np.full((1, len(load.weights)), 0.79, dtype=np.float32)
+    ramp = (1.0 - room) * 0.5 + 0.1 * 0.6241
+    assert ramp * float(load.weights.sum()) == pytest.approx(float(load.penalties_of(below)[0]), rel=1e-4)
 
 
 def test_a_snapshot_with_few_of_its_samples_weighs_less() -> None:

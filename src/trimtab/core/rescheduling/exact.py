@@ -23,7 +23,7 @@ from typing import NamedTuple
 import numpy as np
 
 from trimtab.core.model.pod import Pod
-from trimtab.core.rescheduling.objective import NodeLoad, PodLoad, penalties
+from trimtab.core.rescheduling.objective import NodeLoad, PodLoad
 from trimtab.core.tables import Bools, Floats, Index
 
 MOST_CONFIGURATIONS = 200_000
@@ -158,7 +158,7 @@ def _costs(
         sums = load.usage[:, row, None] + np.einsum("cp,rps->rcs", signs, usage)
         scaled = (np.maximum(sums, 0.0) * load.per_unit[:, row, None, None]).max(axis=0)
         left = (signs < 0) @ candidates.costs
-        yield from (penalties(scaled, load.weights) + left).tolist()
+        yield from (load.penalties_of(scaled) + left).tolist()
 
 
 def _not_hopeless(found: Sequence[NodeAssignment], known: float) -> list[NodeAssignment]:

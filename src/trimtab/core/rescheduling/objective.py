@@ -3,9 +3,11 @@
     penalty of a node = sum over snapshots of weight * f(highest of its resources, relative to their limits)
 
 Snapshots are of the whole cluster (`load.snapshots`), so pods that peak together count together, and those that take turns
-do not. Recent snapshots count most, and the newest of them more than the others. `f` rises steeply right below the limit, so
+do not. Recent snapshots count most, and the newest of them more than the others; the past counts less where the cluster had
+room all week, because a later move can make up for whatever happens again. `f` rises steeply right below the limit, so
 that a node that stays a little above it is worth a move; it is convex above, so that relief goes first to where it is needed
-most and no node is sacrificed; far below it still prefers an even load, a little.
+most and no node is sacrificed; far below it still prefers an even load, a little. Where the cluster has room, it rises only
+at the limit itself: a small pod that brings a node just below it is enough.
 """
 
 from __future__ import annotations
@@ -29,33 +31,51 @@ Array = NDArray[np.float32]
 LIMIT = 0.8  # utilisation is scaled so that every resource has its limit here
 OVERLOADED = 0.9  # above this, by CPU, relief comes before the limit of whoever takes a pod
 MOST_OF_CPU = 0.95  # of a target, whatever its limit
-RAMP_FROM, RAMP_WIDTH = 0.78, 0.02
+RAMP_FROM, RAMP_WITH_ROOM = 0.78, 0.799  # where the ramp up to the limit begins, and where the whole cluster has room
 LINEAR, QUADRATIC, EVENNESS = 3.0, 40.0, 0.1
 RECENT_WEIGHT, HOURLY_WEIGHT, DECAY = 68.0, 136.0, 0.5
+WITH_ROOM = 2.0, 0.25  # what these weights are multiplied by where the whole cluster has room
+ROOM_BELOW, NO_ROOM_ABOVE = 0.62, 0.66  # the highest mean load of all nodes
+HOURS_TO_KNOW = 72  # hourly snapshots without which nobody knows how full the cluster gets
 BY_SNAPSHOTS = BySnapshots()
 
 
-def penalties(load: Array, weights: Array) -> Array:
-    """Of any number of nodes, by the last axis: the snapshots of each, scaled to `LIMIT`."""
+def penalties(load: Array, weights: Array, room: float = 0.0) -> Array:
+    """Of any number of nodes, by the last axis: the snapshots of each, scaled to `LIMIT`.
+
+    `room` is that of the whole cluster: the more there is, the closer to the limit a node may be.
+    """
+    ramp_from = RAMP_FROM + room * (RAMP_WITH_ROOM - RAMP_FROM)
     over = load - np.float32(LIMIT)
     np.maximum(over, 0.0, out=over)
-    cost = (load - np.float32(RAMP_FROM)) * np.float32(1 / RAMP_WIDTH)
+    cost = (load - np.float32(ramp_from)) * np.float32(1 / (LIMIT - ramp_from))
     np.clip(cost, 0.0, 1.0, out=cost)
     cost += over * (np.float32(LINEAR) + np.float32(QUADRATIC) * over)
     cost += np.float32(EVENNESS) * load * load
     return np.asarray(cost @ weights)
 
 
-def snapshot_weights(recent: int, hourly: int, newest: float = 1.0) -> Array:
+def snapshot_weights(recent: int, hourly: int, newest: float = 1.0, room: float = 0.0) -> Array:
     """By snapshot: recent ones decay, the newest first; each of the hourly ones counts alike.
 
     `newest` is the share of its samples that the newest one has so far: the first of ten is no five minutes of load.
+    `room` is that of the whole cluster, from 0 to 1 (`room_below`).
     """
     decaying = np.exp(-DECAY * np.arange(recent))
     decaying[:1] *= newest
+    of_recent, of_hourly = (1 + room * (factor - 1) for factor in WITH_ROOM)
     return np.concatenate(
-        [RECENT_WEIGHT * decaying / max(decaying.sum(), 1.0), np.full(hourly, HOURLY_WEIGHT / HOURLY)]
+        [
+            of_recent * RECENT_WEIGHT * decaying / max(decaying.sum(), 1.0),
+            np.full(hourly, of_hourly * HOURLY_WEIGHT / HOURLY),
+        ]
     ).astype(np.float32)
+
+
+def room_below(peak: float) -> float:
+    """1 for a cluster whose mean load stayed so low that a node which gets hot can always be relieved, 0 for one that was
+    nearly full; `peak` is the highest mean load, scaled to `LIMIT`."""
+    return min(max((NO_ROOM_ABOVE - peak) / (NO_ROOM_ABOVE - ROOM_BELOW), 0.0), 1.0)
 
 
 class PodLoad(NamedTuple):
@@ -93,6 +113,8 @@ class NodeLoad:
         """Computes in short steps what would be computed at once when it is first asked for."""
         if "_filled" not in self.__dict__:
             self._filled = yield from self._fill()
+        _ = self.room
+        yield
         _ = self._pods
         yield
         if "usage" not in self.__dict__:
@@ -114,8 +136,21 @@ class NodeLoad:
     @cached_property
     def _snapshots(self) -> Snapshots:
         times = self.times
-        weights = snapshot_weights(len(times.recent), len(times.hourly), self.newest_share)
+        weights = snapshot_weights(len(times.recent), len(times.hourly), self.newest_share, self.room)
         return Snapshots(times, {name: lines.T for name, lines in self._filled.items()}, weights)
+
+    @cached_property
+    def room(self) -> float:
+        """Of the whole cluster, by its fullest resource at the fullest of all snapshots; none before three days are known."""
+        if len(self.times.hourly) < HOURS_TO_KNOW:
+            return 0.0
+        shares = [LIMIT / self.limits[name] * self._share_used(name) for name in self.resources]
+        return room_below(max(shares, default=0.0))
+
+    def _share_used(self, name: str) -> float:
+        """Of what all nodes have, by these pods, at the snapshot at which they used most."""
+        usable = float(np.nansum(self.cluster.view.usable(name)))
+        return float(self._filled[name].sum(axis=1).max(initial=0.0)) / usable if usable > 0 else 0.0
 
     @property
     def newest_share(self) -> float:
@@ -180,9 +215,13 @@ class NodeLoad:
         rows = np.arange(len(self.cluster.node_table))
         found = np.zeros(len(rows))
         for part in parts_of(len(rows), len(self.resources) * len(self.weights)):
-            found[part] = penalties(self.load(rows[part]), self.weights)
+            found[part] = self.penalties_of(self.load(rows[part]))
             yield
         return found
+
+    def penalties_of(self, load: Array) -> Array:
+        """Of nodes with this load, by the last axis: that of each scenario, scaled to `LIMIT`."""
+        return penalties(load, self.weights, self.room)
 
     def pods(self, slots: Index) -> PodLoad:
         index = np.searchsorted(self._slots, slots)
@@ -195,13 +234,13 @@ class NodeLoad:
     def gains_without(self, row: int, pods: PodLoad) -> Floats:
         """By pod: by how much the penalty of its node falls if it leaves."""
         left = np.maximum(self.usage[:, row, None] - pods.usage, 0.0) * self.per_unit[:, row, None, None]
-        return np.asarray(self.penalty[row] - penalties(left.max(axis=0), self.weights))
+        return np.asarray(self.penalty[row] - self.penalties_of(left.max(axis=0)))
 
     def losses_with(self, rows: Index, pods: PodLoad) -> Floats:
         """By pod and row: by how much the penalty of the row rises if the pod comes."""
         with_pod = self.usage[:, None, rows] + pods.usage[:, :, None]
         with_pod *= self.per_unit[:, None, rows, None]  # in place: these are the largest arrays of a search
-        return np.asarray(penalties(with_pod.max(axis=0), self.weights) - self.penalty[rows])
+        return np.asarray(self.penalties_of(with_pod.max(axis=0)) - self.penalty[rows])
 
     def fits(self, source: int, rows: Index, pods: PodLoad) -> Bools:
         """By pod of `source` and row: whether the row stays within all limits with the pod, as both were last seen.
@@ -226,4 +265,4 @@ class NodeLoad:
         self.usage[:, source] -= pod.usage[:, 0]
         self.usage[:, target] += pod.usage[:, 0]
         rows = np.array([source, target])
-        self.penalty[rows] = penalties(self.load(rows), self.weights)
+        self.penalty[rows] = self.penalties_of(self.load(rows))
