@@ -75,3 +75,16 @@ def test_without_memory_for_a_thread_the_process_ends_at_once() -> None:
     )
     done = subprocess.run([sys.executable, "-c", program], capture_output=True, text=True, timeout=30)
     assert (1, True) == (done.returncode, "reason=lost: can't start new thread" in done.stderr)
+
+
+@pytest.mark.parametrize("held", [True, False])
+def test_a_thread_that_hangs_with_the_lock_of_the_log_delays_nothing(held: bool) -> None:
+    """Formatting a line holds it; the process ends all the same, without its last line."""
+    program = (
+        "import logging; from trimtab.apps.log_writer import LogWriter; from trimtab.apps import watchdog; "
+        "handler = LogWriter(); logging.getLogger().addHandler(handler); "
+        f"{'handler.acquire(); ' if held else ''}dog = watchdog.Watchdog(watchdog.exit_now); "
+        "[dog.look(0) for _ in range(60)]"
+    )
+    done = subprocess.run([sys.executable, "-c", program], capture_output=True, text=True, timeout=20)
+    assert (1, held) == (done.returncode, "ending the process at once" not in done.stderr)

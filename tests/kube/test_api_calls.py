@@ -310,3 +310,17 @@ async def test_binds_are_drained_without_waiting_for_status_patches() -> None:
         assert (0, False) == (api_calls.in_flight, api_calls.idle)
         assert await api_calls.drain(20.0)
         assert api_calls.idle
+
+
+@pytest.mark.parametrize(("node", "in_a_row"), [("node-1", 0), ("", 5)])
+async def test_binds_without_an_answer_that_worked_after_all(node: str, in_a_row: int) -> None:
+    """The pod that is read back has its node: binds work, although the last five had no answer."""
+    harness = ApiCallsHarness(answer=lambda request: Unreachable("cut", sent=True))
+    async with running(harness) as api_calls:
+        for _ in range(5):
+            api_calls.submit(BIND)
+        assert await api_calls.drain(60.0)
+        harness.answer = lambda request: json_response(pod(node=node))
+        api_calls.submit(GET_POD)
+        assert await api_calls.drain(60.0)
+    assert in_a_row == harness.api_calls.bind_refusals.in_a_row

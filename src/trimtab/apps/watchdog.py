@@ -32,9 +32,24 @@ FLUSH_SECONDS = 0.5
 
 def exit_now(reason: str) -> None:
     """End the process without waiting for any thread, connection or exit handler."""
-    log.error("ending the process at once: reason=%s", reason)
-    flush_logs(FLUSH_SECONDS)
+    _log_error("ending the process at once: reason=%s", reason)
     os._exit(EXIT_CODE)
+
+
+def _log_error(message: str, *args: object, exc_info: BaseException | None = None) -> None:
+    """From a thread of its own, awaited for FLUSH_SECONDS: the thread that is stuck may hold a lock of the log."""
+
+    def write() -> None:
+        log.error(message, *args, exc_info=exc_info)
+        flush_logs(FLUSH_SECONDS)
+
+    thread = threading.Thread(target=write, name="trimtab-last-words", daemon=True)
+    try:
+        thread.start()
+    except RuntimeError:  # no memory for a thread
+        write()
+    else:
+        thread.join(FLUSH_SECONDS)
 
 
 def exit_within(seconds: float, reason: str) -> threading.Timer:
@@ -96,7 +111,7 @@ class Watchdog:
         self.blocked_for += INTERVAL
         if self.blocked_for >= BLOCKED_SECONDS and not self._logged:
             self._logged = True
-            log.error("event loop blocked: seconds=%.0f", self.blocked_for, exc_info=_stack(watched))
+            _log_error("event loop blocked: seconds=%.0f", self.blocked_for, exc_info=_stack(watched))
         if self.blocked_for >= STUCK_SECONDS:
             self._on_stuck(f"the event loop was blocked for {self.blocked_for:.0f} s")
 

@@ -22,7 +22,7 @@ from contextlib import contextmanager, suppress
 from random import Random
 from typing import Any
 
-from trimtab.core.model.events import BindFailed, BindFailure, Event
+from trimtab.core.model.events import BindFailed, BindFailure, Event, GetPodDone
 from trimtab.core.model.instructions import (
     Bind,
     Evict,
@@ -186,6 +186,8 @@ class ApiCalls:
         outcome = call.outcome(instruction, reply, self._clock()) if call.outcome is not None else None
         if isinstance(outcome, BindFailed) and outcome.reason is BindFailure.GONE:
             self.on_gone(f"the API server does not have the pod {outcome.uid}")
+        if isinstance(outcome, GetPodDone) and outcome.pod is not None and outcome.pod.node:
+            self.bind_refusals.bound_after_all()
         if call.log is not None:
             call.log(instruction, outcome)
         return outcome

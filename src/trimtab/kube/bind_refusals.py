@@ -1,6 +1,6 @@
 """Counts and reports binds that the API server refuses: one warning a minute for each reason, and whether any succeed.
 
-    working ──(LIMIT refusals in a row)──▶ degraded: /readyz fails ──(a bind succeeds)──▶ working
+    working ──(LIMIT refusals in a row)──▶ degraded: /readyz fails ──(a bind succeeds, or had)──▶ working
 
 Conflicts and pods that are gone are races of a healthy cluster, and what this replica did not send was not refused: neither
 counts. An admission webhook or policy may refuse single pods for good reasons, so its refusals of one pod count once.
@@ -48,6 +48,10 @@ class BindRefusals:
             self._recover()
         elif (refusal := bind_refusal(reply)) is not None:
             self._refused(bind, refusal, reply)
+
+    def bound_after_all(self) -> None:
+        """A pod whose bind had no answer turned out to be bound."""
+        self._recover()
 
     def degraded(self) -> str | None:
         """Why binds do not work at present; None while they do."""
